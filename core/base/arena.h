@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// A bump allocator: many small objects, one lifetime. Blocks are chained; a reset keeps the first block.
+#pragma once
+
+#include <stddef.h>
+
+struct arena_block;
+
+struct arena {
+	struct arena_block *blocks; // newest first
+	size_t block_size;
+	size_t used_bytes; // handed out since the last reset
+};
+
+// block_size: bytes of each block taken from malloc; larger requests get a block of their own. Allocates nothing.
+void arena_init(struct arena *arena, size_t block_size);
+
+// Returns size bytes aligned to 16, not zeroed, owned by the arena; NULL when memory is out.
+void *arena_alloc(struct arena *arena, size_t size);
+
+// Copies length bytes of text and adds a NUL. NULL when memory is out.
+char *arena_strndup(struct arena *arena, const char *text, size_t length);
+
+// Everything handed out is invalid afterwards; the first block is kept for reuse.
+void arena_reset(struct arena *arena);
+
+// Releases every block. The arena may be used again.
+void arena_free(struct arena *arena);

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// A module is an entry in the table of registry.c: no main, no loop, no printing, no allocation of its own. Core loads
+// and attaches its BPF skeleton, hands it its ring records and calls it on the tick. Functions that may be NULL
+// say so. All return 0 or -errno.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "bpf/event.h"
+#include "core/base/json.h"
+#include "core/option.h"
+#include "core/process.h"
+
+struct bpf_object_skeleton;
+struct cgroup;
+
+enum { MODULE_WHY_SIZE = 160 };
+
+// What this host offers, found once at start by trying, never by version.
+struct host_env {
+	bool btf; // /sys/kernel/btf/vmlinux is readable
+	bool bpf; // a small program could be loaded
+	bool cgroup_unified; // ids come from the default hierarchy
+	uint32_t page_size;
+	uint32_t cpu_count; // possible CPUs
+	uint64_t clock_tick_hz;
+};
+
+// What core lends a module while it lives.
+struct module_host {
+	const struct host_env *env;
+	struct agent *agent; // for the calls of core/agent.h
+	const void *options; // values of module.options, laid out by it
+};
+
+struct module {
+	const char *name;
+	enum module_id id;
+	const char *summary; // one line for help and status
+	const struct option_spec *options; // NULL: none
+	size_t options_size;
+	size_t state_size;
+
+	// Pure question: 0, or -errno with one sentence on why not.
+	int (*supported)(const struct host_env *env, char why[MODULE_WHY_SIZE]);
+	// Opens the skeleton and sets its read-only data; state is zeroed. Core loads and attaches.
+	int (*open)(void *state, const struct module_host *host, struct bpf_object_skeleton **ret_skeleton);
+	// After attach. May be NULL.
+	int (*start)(void *state);
+	// A ring record of this module; event->size bytes are readable. -EBADMSG: malformed, counted by core. May be NULL.
+	int (*record)(void *state, const struct event_header *event);
+	// Called every interval. May be NULL.
+	int (*tick)(void *state, uint64_t now_boot_ns);
+	// Appends this module's members to a process, hostsample or cgroup record. May be NULL.
+	void (*process_fields)(void *state, const struct process *process, struct json *json);
+	void (*host_fields)(void *state, struct json *json);
+	void (*cgroup_fields)(void *state, const struct cgroup *cgroup, struct json *json);
+	// Idempotent; takes a half-open state.
+	void (*close)(void *state);
+};
+
+// The table, in the order records are laid out; registry.c. Ends with NULL.
+extern const struct module *const modules[];

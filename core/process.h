@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// The processes of this host as they are now: one table, keyed by pid, each entry known by (pid, start time).
+// Filled by the proc module from lifecycle records, decorated by correlate, read by the writers of records.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "bpf/proc.h"
+
+// UINT64_MAX stands for "unknown" in every uint64_t figure; it is written as null.
+#define UNKNOWN UINT64_MAX
+
+// How a figure was obtained.
+enum quality {
+	QUALITY_UNKNOWN,
+	QUALITY_EXACT, // the kernel's own final count
+	QUALITY_SAMPLED, // read or inferred at intervals
+	QUALITY_ESTIMATED, // derived, or a bound
+};
+const char *quality_name(enum quality quality);
+
+enum figure {
+	FIGURE_CPU,
+	FIGURE_MEMORY,
+	FIGURE_IO,
+	FIGURE_ARGS,
+	FIGURE_START,
+	FIGURE_EXIT,
+	FIGURE_BLOCKED,
+	FIGURE_END,
+};
+
+// What a sleeping thread waits for.
+enum blocked {
+	BLOCKED_DISK,
+	BLOCKED_NETWORK_FS,
+	BLOCKED_SOCKET,
+	BLOCKED_PIPE,
+	BLOCKED_LOCK,
+	BLOCKED_CHILD,
+	BLOCKED_TIMER,
+	BLOCKED_OTHER,
+	BLOCKED_END,
+};
+
+// One program a process has been: from an exec (or the fork) to the next exec or the end. One allocation with its
+// strings. All strings are NUL-terminated; NULL is unknown.
+struct image {
+	struct image *next; // the program that replaced this one
+	uint64_t start_boot_ns;
+	struct counters at_start; // figures of the process when this image began
+	uint64_t peak_rss_bytes; // of this image, UNKNOWN until the process ends or when not separable
+	const char *exe; // path of the executable file, inside the mount namespace of the process
+	const char *script; // file given to execve when an interpreter runs it
+	const char *interpreter; // as the kernel chose it, with script
+	const char *cwd; // when the image began
+	const char *args; // args_size bytes, NUL-separated, last byte NUL
+	uint32_t args_size;
+	uint32_t args_total; // more than args_size: truncated
+	char comm[PROC_COMM_SIZE];
+	const char *tool; // display name, owned by correlate's names table
+};
+
+struct task;
+struct run;
+struct cgroup;
+
+struct process {
+	struct process *hash_next;
+	struct process *parent; // NULL: unknown or gone
+	struct process *children, *sibling_next, *sibling_previous;
+
+	uint32_t pid;
+	uint64_t start_boot_ns;
+	uint32_t ppid;
+	uint64_t parent_start_boot_ns; // 0: unknown
+	uint32_t uid, gid;
+	uint32_t pid_in_namespace;
+	uint32_t session, process_group;
+	uint32_t namespaces[PROC_NAMESPACES];
+	uint64_t cgroup_id;
+	const struct cgroup *cgroup; // resolved, may be NULL
+
+	struct image *images; // in order, at least one
+	struct image *image; // the current (last) one
+	uint32_t image_count;
+
+	struct counters counters; // the latest known
+	uint64_t rss_bytes;
+	uint64_t peak_rss_bytes;
+	uint64_t anon_bytes, file_bytes, shmem_bytes, swap_bytes; // at exit
+	uint64_t maxrss_at_exec_bytes;
+	uint64_t reclaim_stall_ns, compaction_stall_ns;
+	uint64_t blocked_ns[BLOCKED_END]; // sampled
+	uint32_t blocked_samples;
+	char state; // as in /proc/PID/stat, last seen
+
+	uint64_t exit_boot_ns; // 0: still running
+	uint64_t counters_boot_ns; // when counters was read
+	int32_t exit_code; // -1: unknown
+	int32_t signal; // 0: none
+	bool core_dumped;
+	bool oom;
+	const char *oom_limit; // path of the cgroup whose limit was hit, "host", or NULL
+	bool seeded; // ran before the collector did
+	bool opened; // an opening record was written
+	uint8_t quality[FIGURE_END]; // enum quality
+
+	// correlate's part
+	struct task *task; // referenced
+	struct run *run; // referenced
+	void *correlate; // private
+};
+
+struct process_table;
+
+int process_table_new(struct process_table **ret_table);
+void process_table_free(struct process_table *table);
+size_t process_table_count(const struct process_table *table);
+
+// The living (or zombie) process with this pid, or NULL.
+struct process *process_find(struct process_table *table, uint32_t pid);
+// The same, only when the start time matches too.
+struct process *process_find_exact(struct process_table *table, uint32_t pid, uint64_t start_boot_ns);
+
+// Adds an entry with one empty image and links it below its parent. An older entry with the same pid must be gone.
+// -EEXIST, -ENOMEM.
+int process_add(struct process_table *table, const struct event_identity *identity, struct process **ret_process);
+
+// Appends an image holding copies of the strings; it becomes process->image. -ENOMEM.
+struct image_strings {
+	const char *exe, *script, *interpreter, *cwd, *args;
+	uint32_t args_size, args_total;
+};
+int process_add_image(struct process *process, uint64_t start_boot_ns, const char comm[PROC_COMM_SIZE],
+		      const struct image_strings *strings);
+
+// Unlinks and releases the entry; its children become orphans.
+void process_remove(struct process_table *table, struct process *process);
+
+// Calls visit for each entry, in no order; visit may remove the entry it is given.
+void process_each(struct process_table *table, void (*visit)(void *context, struct process *process), void *context);
+
+// The image's first argument that is not empty, else its comm.
+const char *image_name(const struct image *image);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A bump allocator: many small objects, one lifetime. Blocks are chained; a reset keeps the first block.
+// A bump allocator: many small objects, one lifetime. Blocks are chained; a reset keeps one.
 #pragma once
 
 #include <stddef.h>
@@ -21,8 +21,8 @@ void *arena_alloc(struct arena *arena, size_t size);
 // Copies length bytes of text and adds a NUL. NULL when memory is out.
 char *arena_strndup(struct arena *arena, const char *text, size_t length);
 
-// Everything handed out is invalid afterwards; the first block is kept for reuse.
+// Everything handed out is invalid afterwards; one block is kept for reuse.
 void arena_reset(struct arena *arena);
 
-// Releases every block. The arena may be used again.
+// Releases every block; takes NULL. The arena may be used again.
 void arena_free(struct arena *arena);

@@ -7,3 +7,6 @@
 
 // Start with crc = 0; feed the result back in to continue.
 uint32_t crc32c(uint32_t crc, const void *data, size_t length);
+
+// The same without the CPU's instruction: the fallback of crc32c(), named so that a test reaches it anywhere.
+uint32_t crc32c_portable(uint32_t crc, const void *data, size_t length);

@@ -18,10 +18,11 @@ void loop_free(struct loop *loop); // takes NULL; closes its own descriptors onl
 
 // Watches fd (owned by the caller) for events (EPOLLIN, ...). 0 or -errno.
 int loop_add_fd(struct loop *loop, int fd, uint32_t events, loop_fd_fn *handler, void *context);
+// A handler may remove any fd, its own too; no event of a removed fd is delivered. -ENOENT when it is not watched.
 int loop_remove_fd(struct loop *loop, int fd);
 
 // A repeating timer on CLOCK_BOOTTIME. It fires interval_ns after its last run, never twice for missed ones.
-// All timers share one timerfd. The loop owns the timer.
+// All timers share one timerfd. The loop owns the timer. ret_timer may be NULL.
 int loop_add_timer(struct loop *loop, uint64_t interval_ns, loop_timer_fn *handler, void *context,
 		   struct loop_timer **ret_timer);
 // Changes the interval; the next run is interval_ns from now. 0 disarms it.
@@ -32,6 +33,6 @@ void loop_timer_set(struct loop_timer *timer, uint64_t interval_ns);
 int loop_add_signal(struct loop *loop, int signal_number, loop_signal_fn *handler, void *context);
 void loop_restore_signals(const struct loop *loop);
 
-// Runs until loop_stop(). Returns its argument, or -errno.
+// Runs until loop_stop(), which may come before it. Returns its argument, or -errno.
 int loop_run(struct loop *loop);
 void loop_stop(struct loop *loop, int result);

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// The table of subcommands, and nothing that runs. A new command is one row here and one function
+// in cli/NAME.c.
+
+#include <string.h>
+
+#include "cli/command.h"
+
+#define OPTIONS(...) ((const struct command_option[]){ __VA_ARGS__, { 0 } })
+#define EXAMPLES(...) ((const struct command_example[]){ __VA_ARGS__, { 0 } })
+#define EXITS(...) ((const struct command_exit[]){ __VA_ARGS__, { 0 } })
+
+const struct command commands[] = {
+	{
+		.name = "version",
+		.function = command_version,
+		.summary = "Print the version",
+		.usage = "[--json]",
+		.description = "Prints the version of the program and of the record schema it "
+			       "writes.",
+		.options = OPTIONS({ "json", 'j', NULL, "One JSON object" }),
+		.examples = EXAMPLES({ "tracer version", "The version, for a bug report" }),
+		.exits = EXITS({ 0, "Always" }, { 2, "Bad usage" }),
+	},
+	{
+		.name = "help",
+		.function = command_help,
+		.summary = "Show what a command does",
+		.usage = "[COMMAND]",
+		.description = "Without a command: the list of commands. With one: the same as "
+			       "`tracer COMMAND --help`.",
+		.examples = EXAMPLES({ "tracer help version", "Everything about one command" }),
+		.exits = EXITS({ 0, "The help was printed" }, { 2, "No such command" }),
+	},
+	{
+		.name = "completion",
+		.function = command_completion,
+		.summary = "Print a shell's completion script",
+		.usage = "bash|zsh|fish",
+		.description = "Prints a script that completes commands, their options and file "
+			       "names. Load it from the shell's "
+			       "start-up file, or save it where the shell looks for completions.",
+		.words = "bash zsh fish",
+		.examples = EXAMPLES({ "source <(tracer completion bash)", "For this shell only" },
+				     { "tracer completion fish > "
+				       "~/.config/fish/completions/tracer.fish",
+				       "For good" }),
+		.exits = EXITS({ 0, "The script was printed" }, { 2, "Bad usage" }),
+	},
+	{
+		.name = "man",
+		.function = command_man,
+		.summary = "Print the manual page",
+		.usage = "",
+		.description = "Prints the manual page of tracer and all its commands, as roff for "
+			       "man(1).",
+		.examples = EXAMPLES({ "tracer man | man -l -", "Read it" },
+				     { "tracer man > /usr/local/share/man/man1/tracer.1", "Install "
+											  "it" }),
+		.exits = EXITS({ 0, "The page was printed" }, { 2, "Bad usage" }),
+	},
+	{ 0 },
+};
+
+const struct command *command_find(const char *name)
+{
+	for (const struct command *command = commands; command->name; command++) {
+		if (!strcmp(command->name, name))
+			return command;
+	}
+	return NULL;
+}
+
+// Edit distance (Levenshtein) of two short words; words longer than 15 are far from everything.
+static unsigned command_distance(const char *from, const char *to)
+{
+	unsigned row[16];
+	size_t width = strlen(to);
+
+	if (width > 15 || strlen(from) > 15)
+		return 16;
+	for (unsigned i = 0; i <= width; i++)
+		row[i] = i;
+	for (unsigned i = 1; from[i - 1]; i++) {
+		unsigned diagonal = row[0];
+
+		row[0] = i;
+		for (size_t j = 1; j <= width; j++) {
+			unsigned change = diagonal + (from[i - 1] != to[j - 1]);
+
+			diagonal = row[j];
+			if (row[j] + 1 < change)
+				change = row[j] + 1;
+			row[j] = row[j - 1] + 1 < change ? row[j - 1] + 1 : change;
+		}
+	}
+	return row[width];
+}
+
+const char *command_nearest(const char *name)
+{
+	const char *nearest = NULL;
+	unsigned best = 3;
+
+	for (const struct command *command = commands; command->name; command++) {
+		unsigned distance = command_distance(name, command->name);
+
+		if (distance < best) {
+			best = distance;
+			nearest = command->name;
+		}
+	}
+	return nearest;
+}

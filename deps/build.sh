@@ -40,7 +40,7 @@ compile_archive() {
 	local base=(-O2 -g0 -w -std=gnu11 -ffunction-sections -fdata-sections -fstack-protector-strong
 		-fPIE "-ffile-prefix-map=$SRC=/deps" "-ffile-prefix-map=$OUT=/out")
 	[ "$variant" = musl ] && base+=("${MUSL_FLAGS[@]}")
-	# shellcheck disable=SC2086  # flags is a list of words
+	# shellcheck disable=SC2016,SC2086  # the inner shell expands the script; flags is a list of words
 	printf '%s\n' "$@" | xargs -P "$JOBS" -I{} sh -c \
 		'f=$1; obj=$2; shift 2; exec "$@" -c "$f" -o "$obj/$(basename "${f%.c}").o"' \
 		_ {} "$obj" "$HOSTCC" "${base[@]}" $flags
@@ -49,7 +49,7 @@ compile_archive() {
 }
 
 build_musl() {
-	say "musl"
+	say "musl: C library"
 	rm -rf "$OUT/obj/musl-libc"
 	mkdir -p "$OUT/obj/musl-libc"
 	(
@@ -59,13 +59,13 @@ build_musl() {
 			"$SRC/musl/configure" --prefix="$OUT/musl" --syslibdir="$OUT/musl/lib" \
 			--disable-shared --disable-wrapper --disable-gcc-wrapper >configure.log 2>&1 ||
 			{ tail -20 configure.log >&2; exit 1; }
-		make -s -j"$JOBS" AR="ar" RANLIB="ranlib -D" >make.log 2>&1 && make -s install >>make.log 2>&1 ||
+		{ make -s -j"$JOBS" RANLIB="ranlib -D" && make -s install; } >make.log 2>&1 ||
 			{ tail -40 make.log >&2; exit 1; }
 	)
 	objcopy -D "$OUT/musl/lib/libc.a"
 }
 
-# The flags with which any object is compiled against the musl just built; also written to OUT/musl.flags.
+# The flags with which a library is compiled against the musl just built.
 set_musl_flags() {
 	local ccinc
 	ccinc=$($HOSTCC -print-file-name=include)

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// waits TRUTH [MILLISECONDS]: processes that do nothing but wait, each for one thing: a timer, a pipe, a socket, a lock, a child; and
+// two that want the same CPU. Truth: the clock around the wait, and /proc/self/schedstat for run delay.
+#include "truth.h"
+
+#include <linux/futex.h>
+#include <sys/socket.h>
+
+static uint64_t duration_ns = 1500000000u;
+
+static void wait_timer(void)
+{
+	sleep_ns(duration_ns);
+}
+
+// Reads from a pipe or socket whose other end speaks when the time is over.
+static void wait_read(int fds[2])
+{
+	char byte;
+
+	if (!fork()) {
+		sleep_ns(duration_ns);
+		if (write(fds[1], "x", 1) != 1)
+			_exit(97);
+		_exit(0);
+	}
+	if (read(fds[0], &byte, 1) != 1)
+		_exit(97);
+}
+
+static void wait_pipe(void)
+{
+	int fds[2];
+
+	if (pipe(fds))
+		_exit(97);
+	wait_read(fds);
+}
+
+static void wait_socket(void)
+{
+	int fds[2];
+
+	if (socketpair(AF_UNIX, SOCK_STREAM, 0, fds))
+		_exit(97);
+	wait_read(fds);
+}
+
+static void wait_lock(void)
+{
+	uint32_t *word = shared_memory(4096);
+
+	if (!fork()) {
+		sleep_ns(duration_ns);
+		syscall(SYS_futex, word, FUTEX_WAKE, 1, NULL, NULL, 0);
+		_exit(0);
+	}
+	syscall(SYS_futex, word, FUTEX_WAIT, 0, NULL, NULL, 0);
+}
+
+static void wait_child(void)
+{
+	pid_t pid = fork();
+
+	if (!pid) {
+		sleep_ns(duration_ns);
+		_exit(0);
+	}
+	waitpid(pid, NULL, 0);
+}
+
+static void one(const char *name, const char *blocked, void (*body)(void))
+{
+	uint64_t before_ns = now_ns();
+	char extra[96];
+	pid_t pid = fork();
+
+	if (!pid) {
+		body();
+		_exit(0);
+	}
+	snprintf(extra, sizeof(extra), ",\"with_children\":true,\"blocked\":\"%s\",\"blocked_ns\":%llu", blocked,
+		 (unsigned long long)duration_ns);
+	truth_wait(name, pid, before_ns, extra);
+}
+
+// Two spinners on one CPU: each waits for about as long as the other runs; the kernel's own figure is the truth.
+static void crowded(void)
+{
+	uint64_t before_ns = now_ns();
+	uint64_t *delays = shared_memory(4096);
+	cpu_set_t cpus;
+	pid_t pids[2];
+
+	CPU_ZERO(&cpus);
+	CPU_SET(0, &cpus);
+	for (unsigned i = 0; i < 2; i++) {
+		pids[i] = fork();
+		if (!pids[i]) {
+			char text[96] = "";
+			int fd;
+
+			sched_setaffinity(0, sizeof(cpus), &cpus);
+			spin_ns(300000000);
+			fd = open("/proc/self/schedstat", O_RDONLY);
+			if (fd < 0 || read(fd, text, sizeof(text) - 1) <= 0)
+				_exit(97);
+			delays[i] = strtoull(strchr(text, ' '), NULL, 10);
+			_exit(0);
+		}
+	}
+	for (unsigned i = 0; i < 2; i++) {
+		siginfo_t info;
+		char extra[64];
+
+		waitid(P_PID, (id_t)pids[i], &info, WEXITED | WNOWAIT);
+		snprintf(extra, sizeof(extra), ",\"run_delay_ns\":%llu", (unsigned long long)delays[i]);
+		truth_wait("run delay", pids[i], before_ns, extra);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	static const struct {
+		const char *name, *blocked;
+		void (*body)(void);
+	} cases[] = {
+		{ "waits for a timer", "timer", wait_timer },	  { "waits for a pipe", "pipe", wait_pipe },
+		{ "waits for a socket", "socket", wait_socket }, { "waits for a lock", "lock", wait_lock },
+		{ "waits for a child", "child", wait_child },
+	};
+
+	truth_open(argc, argv);
+	if (argc > 2)
+		duration_ns = (uint64_t)atoi(argv[2]) * 1000000u;
+	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		if (!fork()) {
+			one(cases[i].name, cases[i].blocked, cases[i].body);
+			_exit(0);
+		}
+	while (wait(NULL) > 0)
+		;
+	crowded();
+	return 0;
+}

@@ -20,7 +20,7 @@ DEPS ?= build/deps
 B := build
 # V=1 shows the whole commands.
 ifeq ($(V),1)
-say = 
+say =
 Q :=
 else
 say = @printf '  %-6s %s\n' '$(1)' '$@'
@@ -200,3 +200,55 @@ bpf-bins: $(BPF_TEST_BIN)
 
 -include $(OBJS:.o=.d) $(ASAN_OBJS:.o=.d) $(B)/asan/obj/core/main.d $(UNIT_BIN:=.d) $(BPF_TEST_BIN:=.d)
 -include $(BPF_SRCS:bpf/%.bpf.c=$(B)/bpf/%.bpf.d)
+
+# Helpers of the guest: static programs like the BPF tests.
+$(B)/tests/vm/%: tests/vm/%.c $(DEPS)/musl/lib/libc.a Makefile
+	@mkdir -p $(@D)
+	$(call say,CC)
+	$(Q)$(CC) $(CFLAGS_MUSL) -c $< -o $@.o
+	$(Q)$(call LINK_MUSL,$@.o) -o $@
+
+# Fuzz targets: clang's libFuzzer over objects of their own, since coverage needs another compiler.
+CFLAGS_FUZZ := $(BASE) -O1 -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined \
+	-DTRACER_SANITIZE -isystem $(DEPS)/host/include
+FUZZ := $(sort $(wildcard tests/fuzz/fuzz_*.c))
+FUZZ_BIN := $(FUZZ:tests/fuzz/%.c=$(B)/fuzz/%)
+FUZZ_OBJS := $(LIB_OBJS:$(B)/obj/%=$(B)/fuzz/obj/%)
+$(B)/fuzz/obj/gen/%.o: $(B)/gen/%.c Makefile | $(GEN_H)
+	@mkdir -p $(@D)
+	$(call say,FUZZ)
+	$(Q)$(BPF_CLANG) $(CFLAGS_FUZZ) -MD -MP -c $< -o $@
+$(B)/fuzz/obj/%.o: %.c Makefile | $(GEN_H)
+	@mkdir -p $(@D)
+	$(call say,FUZZ)
+	$(Q)$(BPF_CLANG) $(CFLAGS_FUZZ) -MD -MP -c $< -o $@
+$(B)/fuzz/libtracer.a: $(FUZZ_OBJS) $(B)/obj/objects.list
+	@rm -f $@
+	$(Q)ar Drcs $@ $(FUZZ_OBJS)
+$(B)/fuzz/fuzz_%: tests/fuzz/fuzz_%.c $(B)/fuzz/libtracer.a Makefile
+	$(call say,FUZZ)
+	$(Q)$(BPF_CLANG) $(CFLAGS_FUZZ) -Wno-missing-prototypes -fsanitize=fuzzer $< $(B)/fuzz/libtracer.a \
+		-Wl,--start-group $(LIBS:%=$(DEPS)/host/lib/lib%.a) -Wl,--end-group -lm -o $@
+-include $(FUZZ_OBJS:.o=.d)
+
+.PHONY: fuzz-bins
+fuzz-bins: $(FUZZ_BIN)
+
+# ---- what a person calls -------------------------------------------------------------------------
+
+.PHONY: test test-long test-root asan fuzz vm bench lint fmt repro check clean
+test:
+	tests/run
+test-long:
+	tests/run --long
+test-root:
+	@[ "$$(id -u)" = 0 ] || { echo "make test-root: run it as root" >&2; exit 3; }
+	tests/run bpf fault e2e
+check:
+	tests/run lint unit
+asan fuzz vm bench lint repro:
+	tests/run $(if $(filter asan,$@),unit) $@
+fmt:
+	git ls-files -z '*.c' '*.h' | xargs -0 $(CLANG_FORMAT) -i
+clean:
+	./build.sh clean

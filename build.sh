@@ -42,7 +42,6 @@ cd "$ROOT"
 export CC=${CC:-gcc} JOBS=${JOBS:-$(nproc)}
 
 BUILD_PACKAGES="gcc libc6-dev linux-libc-dev binutils make clang-19 llvm-19 bpftool dpkg-dev patch xz-utils bzip2 ca-certificates"
-TEST_PACKAGES="git libcmocka-dev libclang-rt-19-dev clang-format-19 shellcheck python3 python3-venv file"
 
 say() { printf 'build: %s\n' "$*"; }
 die() { printf 'build: %s\n' "$1" >&2; exit "${2:-1}"; }
@@ -172,8 +171,10 @@ test)
 	*) usage_error "test: unknown argument: $1" ;;
 	esac
 	[ $# -eq 0 ] || usage_error "test: unexpected argument: $1"
-	# shellcheck disable=SC2086  # a list of words
-	need_packages $BUILD_PACKAGES $TEST_PACKAGES
+	lists=tests/packages.txt
+	[ -z "$long" ] || lists="$lists tests/packages-long.txt"
+	# shellcheck disable=SC2046,SC2086  # lists of words
+	need_packages $BUILD_PACKAGES $(sed '/^#/d' $lists)
 	build_tracer
 	# shellcheck disable=SC2086  # empty or one word
 	exec tests/run $long

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The agent ties the rooms together: modules, rings, process table, correlate, batch. `tracer collect`, `run` and `top` are
-// three ways to drive one agent. Also the calls a module makes on its host.
+// The agent ties the rooms together: modules, rings, process table, correlate, batch. `tracer collect`, `run` and `top`
+// are three ways to drive one agent. Also the calls a module makes on its host.
 #pragma once
 
 #include <stdbool.h>

@@ -45,8 +45,8 @@ void correlate_set_rules(struct correlate *correlate, const struct rules *rules)
 // Makes this process the root of a run whatever the rules say (tracer run's command). Call after its fork.
 int correlate_root(struct correlate *correlate, struct process *process, const char *name);
 
-// process->parent, images and cgroup are set. After a fork: inherits. After an exec: matches rules on process->image and
-// sets image->tool, process->task, process->run. After seeding: both, parents first.
+// process->parent, images and cgroup are set. After a fork: inherits. After an exec: matches rules on process->image
+// and sets image->tool, process->task, process->run. After seeding: both, parents first.
 int correlate_fork(struct correlate *correlate, struct process *process);
 int correlate_exec(struct correlate *correlate, struct process *process);
 // The process moved to, or its cgroup got, a known path: a Slurm job or a container may open a run or task late.

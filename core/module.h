@@ -49,7 +49,8 @@ struct module {
 	int (*open)(void *state, const struct module_host *host, struct bpf_object_skeleton **ret_skeleton);
 	// After attach. May be NULL.
 	int (*start)(void *state);
-	// A ring record of this module; event->size bytes are readable. -EBADMSG: malformed, counted by core. May be NULL.
+	// A ring record of this module; event->size bytes are readable. -EBADMSG: malformed, counted by core.
+	// May be NULL.
 	int (*record)(void *state, const struct event_header *event);
 	// Called every interval. May be NULL.
 	int (*tick)(void *state, uint64_t now_boot_ns);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One line per message on standard error: time, level, text. Only callers at the top of a room log; library code
-// returns negative errno. A message past 2 KiB is cut and ends in "...". Secrets and process arguments are never logged.
+// returns negative errno. A message past 2 KiB is cut and ends in "...". Secrets and process arguments are never
+// logged.
 #pragma once
 
 enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARN, LOG_LEVEL_INFO, LOG_LEVEL_DEBUG };

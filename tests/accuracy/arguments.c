@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// arguments TRUTH: argument lists made to break a recorder: newlines, bytes that are not UTF-8, terminal escapes, quotes, NUL-only,
-// none at all, 16 KiB to the byte, 2 MiB, and a process that rewrites its own. Truth: the bytes given to execve, in hex.
+// arguments TRUTH: argument lists made to break a recorder: newlines, bytes that are not UTF-8, terminal
+// escapes, quotes, NUL-only,
+// none at all, 16 KiB to the byte, 2 MiB, and a process that rewrites its own. Truth: the bytes given to
+// execve, in hex.
 // The environment holds a secret that must appear in no record.
 #include <sys/prctl.h>
 
@@ -97,7 +99,8 @@ static void rewrite(char **argv)
 int main(int argc, char **argv)
 {
 	static char *const plain[] = { "true", "--plain", NULL };
-	static char *const newlines[] = { "true", "one\ntwo\r\n", "\n", "{\"json\":\"\\\"}\n{\"kind\":\"process\"}", NULL };
+	static char *const newlines[] = { "true", "one\ntwo\r\n", "\n",
+		"{\"json\":\"\\\"}\n{\"kind\":\"process\"}", NULL };
 	static char *const invalid[] = { "true", "\xff\xfe\xc0\xaf\xed\xa0\x80", "caf\xc3\xa9", "\xe2\x82", NULL };
 	static char *const escapes[] = { "true", "\033]0;title\007\033[2J\033[31mred", "\x01\x02\x7f\xc2\x9b", NULL };
 	static char *const empty_first[] = { "", "second", NULL };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// images TRUTH: processes that exec several times; each image uses a known share of CPU and writes a known number of bytes.
+// images TRUTH: processes that exec several times; each image uses a known share of CPU and writes a known
+// number of bytes.
 // Truth: wait4 for the whole, getrusage at the end of each image for its share.
 #include "truth.h"
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // io TRUTH: bytes read and written by processes with threads and reaped children. Truth: each thread's own
-// /proc/self/task/TID/io, which never includes children, plus what reading that file itself adds. Run it in a scratch directory.
+// /proc/self/task/TID/io, which never includes children, plus what reading that file itself adds. Run it in a
+// scratch directory.
 #include <pthread.h>
 
 #include "truth.h"
@@ -150,7 +151,8 @@ static void work(const struct job *job, struct shared *shared)
 			_exit(0);
 		}
 		shared->pids[i] = pid;
-		// Reaped here, so that the kernel folds the child's figures into this process's; its line has no rusage.
+		// Reaped here, so that the kernel folds the child's figures into this process's; its line has
+		// no rusage.
 		waitid(P_PID, (id_t)shared->pids[i], &info, WEXITED);
 	}
 	for (unsigned i = 0; i < job->threads; i++)

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// memory TRUTH: peak resident memory where ru_maxrss lies: a child of a large parent that execs, one that grows and shrinks,
-// one that never execs, shared and file mappings. Truth: the process's own page walk (smaps_rollup) at its largest moment.
+// memory TRUTH: peak resident memory where ru_maxrss lies: a child of a large parent that execs, one that grows
+// and shrinks,
+// one that never execs, shared and file mappings. Truth: the process's own page walk (smaps_rollup) at its
+// largest moment.
 #include <fcntl.h>
 
 #include "truth.h"

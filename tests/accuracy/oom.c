@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// oom TRUTH CGROUP-DIRECTORY: a process that moves into the cgroup (whose limit the caller set) and touches memory until the
-// kernel kills it, and one in the same cgroup that SIGKILL ends for no such reason. Truth: wait4 and the order of events.
+// oom TRUTH CGROUP-DIRECTORY: a process that moves into the cgroup (whose limit the caller set) and touches
+// memory until the
+// kernel kills it, and one in the same cgroup that SIGKILL ends for no such reason. Truth: wait4 and the order
+// of events.
 #include <limits.h>
 
 #include "truth.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// reuse TRUTH [COUNT]: COUNT processes one after the other with the same pid, each with its own arguments and exit code. The pid
+// reuse TRUTH [COUNT]: COUNT processes one after the other with the same pid, each with its own arguments and
+// exit code. The pid
 // is had again by setting the cursor of the pid namespace; where that is refused, by going round through all pids.
 // Prints how many times a pid was had again. Truth: getpid and wait4.
 #include "truth.h"

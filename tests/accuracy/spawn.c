@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// spawn TRUTH: every way a process begins: fork, vfork, posix_spawn, clone with and without CLONE_PARENT, fork without exec,
+// spawn TRUTH: every way a process begins: fork, vfork, posix_spawn, clone with and without CLONE_PARENT, fork
+// without exec,
 // failing exec, deep chains, many alive at once, other uids. Truth: wait4 and getpid.
 #include <spawn.h>
 #include <linux/sched.h>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// storm TRUTH [COUNT [JOBS]]: COUNT processes that live 0.3 to 50 ms (log-uniform), JOBS at a time. One in three execs; lives
+// storm TRUTH [COUNT [JOBS]]: COUNT processes that live 0.3 to 50 ms (log-uniform), JOBS at a time. One in
+// three execs; lives
 // are spent spinning, sleeping or both; ends are exit codes of all values and signals. Truth: wait4.
 #include "truth.h"
 

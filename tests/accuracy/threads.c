@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// threads TRUTH: processes whose threads start, end and exec in awkward orders. Truth: wait4, and each case's own exit code.
+// threads TRUTH: processes whose threads start, end and exec in awkward orders. Truth: wait4, and each case's
+// own exit code.
 #include <pthread.h>
 
 #include "truth.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a workload knows about its own processes, by means that do not involve Tracer: wait4's rusage, its own clock, getpid.
+// What a workload knows about its own processes, by means that do not involve Tracer: wait4's rusage, its own
+// clock, getpid.
 // One JSON object a line is appended to the file named by the program's first argument. Header-only: each workload is
 // one source file.
 #pragma once

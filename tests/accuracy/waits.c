@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// waits TRUTH [MILLISECONDS]: processes that do nothing but wait, each for one thing: a timer, a pipe, a socket, a lock, a child; and
+// waits TRUTH [MILLISECONDS]: processes that do nothing but wait, each for one thing: a timer, a pipe, a
+// socket, a lock, a child; and
 // two that want the same CPU. Truth: the clock around the wait, and /proc/self/schedstat for run delay.
 #include "truth.h"
 

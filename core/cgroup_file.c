@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Room correlate, leaf: the small text files of a cgroup. Nothing is allocated: a sample of many cgroups would otherwise
+// Room correlate, leaf: the small text files of a cgroup. Nothing is allocated: a sample of many cgroups would
+// otherwise
 // spend its time in malloc. What is not there is unknown (UINT64_MAX), never 0.
 #include <errno.h>
 #include <fcntl.h>

@@ -200,7 +200,8 @@ static void read_kubernetes(struct walk *walk, struct cgroup_slice name)
 	read_pod(walk, after(slice, (size_t)(pod + 4 - slice.text)));
 }
 
-// ECS: "ecs/[CLUSTER/]TASK/CONTAINER", "ecstasks.slice/ecstasks-TASK.slice/docker-ID.scope", on Fargate "ecs/TASK/TASK-NUMBER".
+// ECS: "ecs/[CLUSTER/]TASK/CONTAINER", "ecstasks.slice/ecstasks-TASK.slice/docker-ID.scope", on Fargate
+// "ecs/TASK/TASK-NUMBER".
 static bool read_ecs(struct walk *walk, struct cgroup_slice name)
 {
 	if (walk->ecs) {

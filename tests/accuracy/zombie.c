@@ -44,7 +44,8 @@ int main(int argc, char **argv)
 		if (!pid)
 			child(i, &cpu[i]);
 		waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT);
-		truth_write("\"case\":\"zombie\",\"pid\":%d,\"before_ns\":%llu,\XX\":%u,\"signal\":0,"
+		truth_write("\"case\":\"zombie\",\"pid\":%d,\"before_ns\":%llu,\"after_ns\":%llu,"
+			    "\"exit_code\":%u,\"signal\":0,"
 			    "\"core\":false,\"cpu_at_least_ns\":%llu",
 			    pid, (unsigned long long)before_ns, (unsigned long long)now_ns(), 50 + i,
 			    (unsigned long long)(cpu[i].tv_sec * 1000000000ll + cpu[i].tv_nsec));

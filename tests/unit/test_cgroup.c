@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table of cgroups over directory trees laid out as the kernel does: plain directories stand in for hierarchies (an
-// inode number is an inode number), a written mountinfo says where they are. Real cgroups: tests/bpf/test_cgroup_real.c.
+// inode number is an inode number), a written mountinfo says where they are. Real cgroups:
+// tests/bpf/test_cgroup_real.c.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -58,7 +59,8 @@ static int setup(void **state)
 {
 	struct tree *tree = calloc(1, sizeof(*tree));
 
-	strcpy(tree->root, "/tmp/tracer cgroup.XXXXXX"); // the space is escaped in mountinfo
+	// The space is escaped in mountinfo.
+	snprintf(tree->root, sizeof(tree->root), "%s", "/tmp/tracer cgroup.XXXXXX");
 	if (!mkdtemp(tree->root))
 		return -1;
 	*state = tree;
@@ -410,7 +412,8 @@ static void records_name_the_container(void **state)
 		    "{\"cgroup\":\"/slurm/uid_5/job_42/step_batch\",\"container\":{\"runtime\":\"slurm\",\"id\":null,"
 		    "\"slurm_job\":42,\"slurm_step\":\"batch\"}}");
 	expect_json(tree, 4,
-		    "/kubepods.slice/kubepods-pod8b5e1c2a_7d7f_4b1c_9f55_0a1b2c3d4e5f.slice/cri-containerd-" ID ".scope",
+		    "/kubepods.slice/kubepods-pod8b5e1c2a_7d7f_4b1c_9f55_0a1b2c3d4e5f.slice/"
+		    "cri-containerd-" ID ".scope",
 		    "{\"cgroup\":\"/kubepods.slice/kubepods-pod8b5e1c2a_7d7f_4b1c_9f55_0a1b2c3d4e5f.slice/"
 		    "cri-containerd-" ID ".scope\",\"container\":{\"runtime\":\"containerd\",\"id\":\"" ID "\","
 		    "\"pod_uid\":\"8b5e1c2a-7d7f-4b1c-9f55-0a1b2c3d4e5f\",\"pod_qos\":\"guaranteed\"}}");

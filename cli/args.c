@@ -92,7 +92,7 @@ static bool args_long(struct args *args)
 static bool args_letter(struct args *args)
 {
 	const struct command_option *option = args->command->options;
-	char name[3] = { '-', *args->letters++, 0 };
+	char name[3] = {'-', *args->letters++, 0};
 	const char *rest = *args->letters ? args->letters : NULL;
 
 	for (; option && option->name && option->letter != name[1]; option++)

@@ -6,11 +6,31 @@
 
 #include "cli/command.h"
 
-#define OPTIONS(...) ((const struct command_option[]){ __VA_ARGS__, { 0 } })
-#define EXAMPLES(...) ((const struct command_example[]){ __VA_ARGS__, { 0 } })
-#define EXITS(...) ((const struct command_exit[]){ __VA_ARGS__, { 0 } })
+#define OPTIONS(...) ((const struct command_option[]){__VA_ARGS__, {0}})
+#define EXAMPLES(...) ((const struct command_example[]){__VA_ARGS__, {0}})
+#define EXITS(...) ((const struct command_exit[]){__VA_ARGS__, {0}})
 
 const struct command commands[] = {
+	{
+		.name = "report",
+		.function = command_report,
+		.summary = "Print the report of a recorded file",
+		.usage = "[--json] FILE",
+		.description = "Makes the report of `tracer run` again from the records in FILE, "
+			       "as `tracer run -o FILE` wrote "
+			       "them; - reads standard input. Lines that are no records are "
+			       "counted and skipped.",
+		.options = OPTIONS({"json", 'j', NULL, "One JSON object, nothing folded"}),
+		.examples = EXAMPLES(
+			{"tracer report run.ndjson", "What ran, as it was shown when it ended"},
+			{"tracer spool dump | tracer report -",
+			 "The same for all the collector kept"},
+			{"tracer report --json run.ndjson | jq .cpu_ns", "One figure"}),
+		.exits = EXITS({0, "The report was printed"},
+			       {1, "It was, but some lines were damaged"},
+			       {2, "Bad usage, or no record in the file"},
+			       {3, "Reading was not permitted"}),
+	},
 	{
 		.name = "version",
 		.function = command_version,
@@ -18,9 +38,9 @@ const struct command commands[] = {
 		.usage = "[--json]",
 		.description = "Prints the version of the program and of the record schema it "
 			       "writes.",
-		.options = OPTIONS({ "json", 'j', NULL, "One JSON object" }),
-		.examples = EXAMPLES({ "tracer version", "The version, for a bug report" }),
-		.exits = EXITS({ 0, "Always" }, { 2, "Bad usage" }),
+		.options = OPTIONS({"json", 'j', NULL, "One JSON object"}),
+		.examples = EXAMPLES({"tracer version", "The version, for a bug report"}),
+		.exits = EXITS({0, "Always"}, {2, "Bad usage"}),
 	},
 	{
 		.name = "help",
@@ -29,8 +49,8 @@ const struct command commands[] = {
 		.usage = "[COMMAND]",
 		.description = "Without a command: the list of commands. With one: the same as "
 			       "`tracer COMMAND --help`.",
-		.examples = EXAMPLES({ "tracer help version", "Everything about one command" }),
-		.exits = EXITS({ 0, "The help was printed" }, { 2, "No such command" }),
+		.examples = EXAMPLES({"tracer help version", "Everything about one command"}),
+		.exits = EXITS({0, "The help was printed"}, {2, "No such command"}),
 	},
 	{
 		.name = "completion",
@@ -41,11 +61,11 @@ const struct command commands[] = {
 			       "names. Load it from the shell's "
 			       "start-up file, or save it where the shell looks for completions.",
 		.words = "bash zsh fish",
-		.examples = EXAMPLES({ "source <(tracer completion bash)", "For this shell only" },
-				     { "tracer completion fish > "
-				       "~/.config/fish/completions/tracer.fish",
-				       "For good" }),
-		.exits = EXITS({ 0, "The script was printed" }, { 2, "Bad usage" }),
+		.examples = EXAMPLES({"source <(tracer completion bash)", "For this shell only"},
+				     {"tracer completion fish > "
+				      "~/.config/fish/completions/tracer.fish",
+				      "For good"}),
+		.exits = EXITS({0, "The script was printed"}, {2, "Bad usage"}),
 	},
 	{
 		.name = "man",
@@ -54,12 +74,12 @@ const struct command commands[] = {
 		.usage = "",
 		.description = "Prints the manual page of tracer and all its commands, as roff for "
 			       "man(1).",
-		.examples = EXAMPLES({ "tracer man | man -l -", "Read it" },
-				     { "tracer man > /usr/local/share/man/man1/tracer.1", "Install "
-											  "it" }),
-		.exits = EXITS({ 0, "The page was printed" }, { 2, "Bad usage" }),
+		.examples = EXAMPLES({"tracer man | man -l -", "Read it"},
+				     {"tracer man > /usr/local/share/man/man1/tracer.1", "Install "
+											 "it"}),
+		.exits = EXITS({0, "The page was printed"}, {2, "Bad usage"}),
 	},
-	{ 0 },
+	{0},
 };
 
 const struct command *command_find(const char *name)

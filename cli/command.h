@@ -12,16 +12,16 @@
 // Exit codes shared by all commands; `run` is the exception and says so in its row.
 enum {
 	EXIT_OK = 0,
-	EXIT_NO = 1,	  // the answer is no, or something was lost or damaged
-	EXIT_USAGE = 2,	  // bad usage, configuration or input
+	EXIT_NO = 1, // the answer is no, or something was lost or damaged
+	EXIT_USAGE = 2, // bad usage, configuration or input
 	EXIT_REFUSED = 3, // not permitted or not supported here
 };
 
 struct command_option {
-	const char *name;     // long name without dashes; NULL ends a table
-	char letter;	      // 0: none
+	const char *name; // long name without dashes; NULL ends a table
+	char letter; // 0: none
 	const char *argument; // placeholder of its value: FILE and DIR complete as paths, a|b|c as
-			      // words; NULL: a flag
+		// words; NULL: a flag
 	const char *help;
 };
 
@@ -39,10 +39,10 @@ struct command {
 	const char *name; // NULL ends the table
 	int (*function)(int argc,
 			char **argv); // argv[0] is the command's name; returns the exit code
-	const char *summary;	      // one line
-	const char *usage;	      // what follows "tracer NAME"
-	const char *description;      // paragraphs, separated by an empty line, unwrapped
-	const char *words;	      // subcommands, separated by spaces; NULL: none
+	const char *summary; // one line
+	const char *usage; // what follows "tracer NAME"
+	const char *description; // paragraphs, separated by an empty line, unwrapped
+	const char *words; // subcommands, separated by spaces; NULL: none
 	const struct command_option *options; // NULL: only --help
 	const struct command_example *examples;
 	const struct command_exit *exits;
@@ -77,9 +77,9 @@ struct args {
 	struct config *config; // set by the caller: takes the flags of declared options
 	char **argv;
 	int argc, index;
-	const char *letters;		     // rest of a cluster such as -sm
+	const char *letters; // rest of a cluster such as -sm
 	const struct command_option *option; // the one just met
-	const char *value;		     // its value, NULL for a flag
+	const char *value; // its value, NULL for a flag
 	char **operands;
 	int operand_count;
 	bool stop_at_operand;
@@ -105,4 +105,5 @@ void help_write(const struct command *command, struct ui *ui);
 int command_completion(int argc, char **argv);
 int command_help(int argc, char **argv);
 int command_man(int argc, char **argv);
+int command_report(int argc, char **argv);
 int command_version(int argc, char **argv);

@@ -18,7 +18,7 @@ static void completion_quoted(const char *text)
 {
 	putchar('\'');
 	for (; *text; text++)
-		fputs(*text == '\'' ? "'\\''" : (char[]){ *text, 0 }, stdout);
+		fputs(*text == '\'' ? "'\\''" : (char[]){*text, 0}, stdout);
 	putchar('\'');
 }
 

@@ -62,7 +62,7 @@ void help_write(const struct command *command, struct ui *ui)
 		command->usage);
 	if (command->description) {
 		fputc('\n', ui->out);
-		ui_paragraphs(ui, command->description, 0);
+		ui_paragraphs(ui, command->description, 0, 0);
 	}
 	help_options(command, ui);
 	if (command->examples) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The terminal: what it can do, and text that cannot harm it. Holds no state of its own.
 
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -13,7 +14,7 @@
 
 static bool ui_locale_is_utf8(void)
 {
-	static const char *const names[] = { "LC_ALL", "LC_CTYPE", "LANG" };
+	static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		const char *value = getenv(names[i]);
@@ -42,7 +43,7 @@ void ui_init(struct ui *ui, FILE *out)
 	const char *columns = getenv("COLUMNS");
 	unsigned long width = columns ? strtoul(columns, NULL, 10) : 0;
 
-	*ui = (struct ui){ .out = out, .width = UI_WIDTH_DEFAULT };
+	*ui = (struct ui){.out = out, .width = UI_WIDTH_DEFAULT};
 	ui->terminal = isatty(fileno(out));
 	ui->colour = ui->terminal && !(no_colour && *no_colour) && term && *term &&
 		     strcmp(term, "dumb") != 0;
@@ -199,27 +200,46 @@ void ui_pad(const struct ui *ui, const char *text, int columns)
 		fprintf(ui->out, "%*s%s", blanks, "", text);
 }
 
-void ui_paragraphs(const struct ui *ui, const char *text, unsigned indent)
+// The bytes of the first word of harmless text that take at most room columns.
+static size_t ui_word(const char *text, size_t room, size_t *ret_columns)
 {
-	unsigned width = ui->width > 100 ? 100 : ui->width;
-	unsigned column = 0;
+	size_t length = 0, columns = 0;
+	struct ui_piece piece;
+
+	while (text[length] && text[length] != ' ' && text[length] != '\n') {
+		ui_piece_next(&piece, text + length);
+		if (columns + piece.columns > room)
+			break;
+		columns += piece.columns;
+		length += piece.consumed;
+	}
+	*ret_columns = columns;
+	return length;
+}
+
+void ui_paragraphs(const struct ui *ui, const char *text, unsigned indent, unsigned column)
+{
+	unsigned width = ui->width > 120 ? 120 : ui->width;
 
 	while (*text) {
-		size_t length = strcspn(text, " \n");
+		size_t columns, length = ui_word(text, width - indent, &columns);
 
-		if (column && column + 1 + length > width) {
+		if (column > indent && column + 1 + columns > width) {
 			fputc('\n', ui->out);
 			column = 0;
 		}
-		if (length)
-			column += (unsigned)fprintf(ui->out, "%*s%.*s", column ? 1 : (int)indent,
-						    "", (int)length, text);
+		if (length) {
+			unsigned blanks = column < indent ? indent - column : column > indent;
+
+			fprintf(ui->out, "%*s%.*s", (int)blanks, "", (int)length, text);
+			column += blanks + (unsigned)columns;
+		}
 		text += length;
 		if (*text == '\n') {
 			fputc('\n', ui->out);
 			column = 0;
 		}
-		text += *text != 0;
+		text += *text == ' ' || *text == '\n';
 	}
 	if (column)
 		fputc('\n', ui->out);
@@ -303,5 +323,27 @@ const char *ui_percent(char out[UI_NUMBER_SIZE], double ratio)
 		snprintf(out, UI_NUMBER_SIZE, "<1%%");
 	else
 		snprintf(out, UI_NUMBER_SIZE, "%.0f%%", ratio * 100);
+	return out;
+}
+
+const char *ui_signal(char out[UI_NUMBER_SIZE], int signal_number)
+{
+	static const char *const names[] = {
+		[SIGHUP] = "HUP",   [SIGINT] = "INT",	    [SIGQUIT] = "QUIT", [SIGILL] = "ILL",
+		[SIGTRAP] = "TRAP", [SIGABRT] = "ABRT",	    [SIGBUS] = "BUS",	[SIGFPE] = "FPE",
+		[SIGKILL] = "KILL", [SIGUSR1] = "USR1",	    [SIGSEGV] = "SEGV", [SIGUSR2] = "USR2",
+		[SIGPIPE] = "PIPE", [SIGALRM] = "ALRM",	    [SIGTERM] = "TERM", [SIGCHLD] = "CHLD",
+		[SIGCONT] = "CONT", [SIGSTOP] = "STOP",	    [SIGTSTP] = "TSTP", [SIGXCPU] = "XCPU",
+		[SIGXFSZ] = "XFSZ", [SIGVTALRM] = "VTALRM", [SIGPROF] = "PROF", [SIGIO] = "IO",
+		[SIGPWR] = "PWR",   [SIGSYS] = "SYS",
+	};
+	bool named = signal_number > 0 &&
+		     (size_t)signal_number < sizeof(names) / sizeof(names[0]) &&
+		     names[signal_number];
+
+	if (named)
+		snprintf(out, UI_NUMBER_SIZE, "SIG%s", names[signal_number]);
+	else
+		snprintf(out, UI_NUMBER_SIZE, "signal %d", signal_number);
 	return out;
 }

@@ -13,7 +13,7 @@ struct ui {
 	FILE *out;
 	unsigned width; // columns, 40 to 400
 	bool terminal;
-	bool colour;  // a terminal, TERM is not dumb and NO_COLOR is not set
+	bool colour; // a terminal, TERM is not dumb and NO_COLOR is not set
 	bool unicode; // the locale's character set is UTF-8
 };
 
@@ -42,8 +42,9 @@ size_t ui_columns(const char *text);
 // Writes text padded to columns: to the right when columns is negative, as printf does.
 void ui_pad(const struct ui *ui, const char *text, int columns);
 
-// Paragraphs (separated by an empty line) wrapped at the width, each line after indent blanks.
-void ui_paragraphs(const struct ui *ui, const char *text, unsigned indent);
+// Paragraphs (separated by an empty line) wrapped at the width, 120 at most, each line after indent blanks. column: where
+// the cursor already stands; 0 at the start of a line.
+void ui_paragraphs(const struct ui *ui, const char *text, unsigned indent, unsigned column);
 
 // Numbers for people. UINT64_MAX is unknown and becomes "?". They return out.
 const char *ui_duration(char out[UI_NUMBER_SIZE],
@@ -52,3 +53,6 @@ const char *ui_bytes(char out[UI_NUMBER_SIZE],
 		     uint64_t bytes); // 512B, 1.2K, 34M, 1.1G; powers of 1024
 const char *ui_count(char out[UI_NUMBER_SIZE], uint64_t count); // 12,345,678
 const char *ui_percent(char out[UI_NUMBER_SIZE], double ratio); // 0.934 is 93%; negative is unknown
+
+// "SIGKILL"; "signal 40" for one without a name.
+const char *ui_signal(char out[UI_NUMBER_SIZE], int signal_number);

@@ -36,7 +36,7 @@ static int main_dispatch(int argc, char **argv)
 	const char *name;
 
 	if (argc < 2) {
-		char *help[] = { (char *)"help", NULL };
+		char *help[] = {(char *)"help", NULL};
 		command_help(1, help);
 		return EXIT_USAGE;
 	}

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+// What only shows when all processes are in: the order of rows, tasks that were tried again, and
+// the chain of tasks that decided when the whole ended. Reads sums, changes none.
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/report_tree.h"
+
+static int report_compare_u64(uint64_t left, uint64_t right)
+{
+	return left < right ? -1 : left > right;
+}
+
+// A row's own tools first, by CPU time; then tasks and runs, by start.
+static int report_compare_rows(const void *left, const void *right)
+{
+	const struct report_node *a = *(struct report_node *const *)left;
+	const struct report_node *b = *(struct report_node *const *)right;
+	int order = (b->kind == REPORT_TOOL) - (a->kind == REPORT_TOOL);
+
+	if (order)
+		return order;
+	order = a->folded - b->folded;
+	if (order == 0 && a->kind == REPORT_TOOL)
+		order = report_compare_u64(b->sum.value[REPORT_CPU], a->sum.value[REPORT_CPU]);
+	if (order == 0)
+		order = report_compare_u64(a->sum.first_ns, b->sum.first_ns);
+	return order ? order : strcmp(a->name, b->name);
+}
+
+static int report_compare_last(const void *left, const void *right)
+{
+	const struct report_node *a = *(struct report_node *const *)left;
+	const struct report_node *b = *(struct report_node *const *)right;
+
+	return report_compare_u64(a->sum.last_ns, b->sum.last_ns);
+}
+
+static int report_compare_names(const struct report_node *a, const struct report_node *b)
+{
+	int order = report_compare_u64((uintptr_t)a->parent, (uintptr_t)b->parent);
+
+	if (order == 0)
+		order = strcmp(a->name, b->name);
+	return order ? order : strcmp(a->sample ? a->sample : "", b->sample ? b->sample : "");
+}
+
+// Two command lines for the same work: equal, or all that changes is a number that grew by one, as a counter of
+// attempts does, beside at least three equal words.
+static bool report_same_work(const char *earlier, const char *later)
+{
+	unsigned equal = 0, counted = 0;
+
+	while (earlier && later && *earlier && *later) {
+		size_t length = strcspn(earlier, " "), other = strcspn(later, " ");
+		char *end, *other_end;
+		unsigned long number = strtoul(earlier, &end, 10),
+			      next = strtoul(later, &other_end, 10);
+
+		if (length == other && !memcmp(earlier, later, length))
+			equal++;
+		else if (end == earlier + length && other_end == later + other &&
+			 next == number + 1)
+			counted++;
+		else
+			return false;
+		earlier += length + strspn(earlier + length, " ");
+		later += other + strspn(later + other, " ");
+	}
+	return earlier && later && *earlier == *later &&
+	       (counted == 0 || (counted == 1 && equal >= 3));
+}
+
+static int report_compare_tries(const void *left, const void *right)
+{
+	const struct report_node *a = *(struct report_node *const *)left;
+	const struct report_node *b = *(struct report_node *const *)right;
+	int order = report_compare_names(a, b);
+
+	return order ? order : report_compare_u64(a->sum.first_ns, b->sum.first_ns);
+}
+
+static int report_sort_children(struct report_node *node)
+{
+	struct report_node **rows;
+	size_t count = 0, i = 0;
+
+	for (struct report_node *child = node->children; child; child = child->next)
+		count++;
+	if (count == 0)
+		return 0;
+	rows = malloc(count * sizeof(*rows));
+	if (!rows)
+		return -ENOMEM;
+	for (struct report_node *child = node->children; child; child = child->next)
+		rows[i++] = child;
+	qsort(rows, count, sizeof(*rows), report_compare_rows);
+	for (i = 0; i < count; i++)
+		rows[i]->next = i + 1 < count ? rows[i + 1] : NULL;
+	node->children = rows[0];
+	free(rows);
+	for (struct report_node *child = node->children; child; child = child->next) {
+		int error = report_sort_children(child);
+
+		if (error < 0)
+			return error;
+	}
+	return 0;
+}
+
+static void report_collect_below(struct report_node *node, enum report_kind kind,
+				 struct report_node **rows, size_t *count)
+{
+	for (struct report_node *child = node->children; child; child = child->next) {
+		if (child->kind == kind)
+			rows[(*count)++] = child;
+		report_collect_below(child, kind, rows, count);
+	}
+}
+
+struct report_node **report_collect(struct report *report, enum report_kind kind, size_t *ret_count)
+{
+	struct report_node **rows =
+		arena_alloc(&report->arena, (report->nodes + 1) * sizeof(*rows));
+	size_t count = 0;
+
+	if (!rows)
+		return NULL;
+	report_collect_below(&report->total, kind, rows, &count);
+	*ret_count = count;
+	return rows;
+}
+
+// A script's tasks carry their program's name: only the same command line is the same work. An engine names its
+// tasks, and may start the retry from another folder.
+static bool report_is_retry(const struct report_node *earlier, const struct report_node *later)
+{
+	bool named = later->parent->engine && strcmp(later->parent->engine, "script") != 0;
+
+	return report_compare_names(earlier, later) == 0 && !later->folded &&
+	       report_end_failed(&earlier->end) && later->sum.first_ns >= earlier->sum.last_ns &&
+	       (named || report_same_work(earlier->command, later->command));
+}
+
+// Looks back over a few tasks of the same name: those of other samples may have begun in between.
+static const struct report_node *report_earlier_try(struct report_node **tasks, size_t at)
+{
+	enum { LOOK_BACK = 64 };
+
+	for (size_t i = at; i > 0 && at - i < LOOK_BACK; i--) {
+		if (report_compare_names(tasks[i - 1], tasks[at]) != 0)
+			return NULL;
+		if (report_is_retry(tasks[i - 1], tasks[at]))
+			return tasks[i - 1];
+	}
+	return NULL;
+}
+
+static void report_find_retries(struct report_node **tasks, size_t count)
+{
+	qsort(tasks, count, sizeof(*tasks), report_compare_tries);
+	for (size_t i = 0; i < count; i++) {
+		const struct report_node *earlier = report_earlier_try(tasks, i);
+
+		tasks[i]->attempt = earlier ? earlier->attempt + 1 : 1;
+	}
+}
+
+// From the task that ended last, back to the one that ended last before it began, and so on.
+static void report_find_critical(struct report_node **tasks, size_t count)
+{
+	uint64_t before_ns = UINT64_MAX;
+
+	qsort(tasks, count, sizeof(*tasks), report_compare_last);
+	while (count--) {
+		if (tasks[count]->folded || tasks[count]->sum.last_ns > before_ns)
+			continue;
+		tasks[count]->critical = true;
+		before_ns = tasks[count]->sum.first_ns;
+	}
+}
+
+int report_order(struct report *report)
+{
+	struct report_node **tasks;
+	size_t count;
+	int error;
+
+	error = report_sort_children(&report->total);
+	if (error < 0)
+		return error;
+	tasks = report_collect(report, REPORT_TASK, &count);
+	if (!tasks)
+		return -ENOMEM;
+	report_find_retries(tasks, count);
+	report_find_critical(tasks, count);
+	return 0;
+}

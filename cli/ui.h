@@ -42,8 +42,8 @@ size_t ui_columns(const char *text);
 // Writes text padded to columns: to the right when columns is negative, as printf does.
 void ui_pad(const struct ui *ui, const char *text, int columns);
 
-// Paragraphs (separated by an empty line) wrapped at the width, 120 at most, each line after indent blanks. column: where
-// the cursor already stands; 0 at the start of a line.
+// Paragraphs (separated by an empty line) wrapped at the width, 120 at most, each line after indent blanks. column:
+// where the cursor already stands; 0 at the start of a line.
 void ui_paragraphs(const struct ui *ui, const char *text, unsigned indent, unsigned column);
 
 // Numbers for people. UINT64_MAX is unknown and becomes "?". They return out.

@@ -32,6 +32,32 @@ const struct command commands[] = {
 			       {3, "Reading was not permitted"}),
 	},
 	{
+		.name = "rules",
+		.function = command_rules,
+		.summary = "Check, explain and list the rules that name tools and tasks",
+		.usage = "check [DIR] | test [OPTION...] -- COMMAND... | list",
+		.description =
+			"check reads the shipped rules and those of DIR (/etc/tracer/rules.d when none "
+			"is given) and says what is wrong, with file and line.\n\n"
+			"test says which rules a command matches and why. Its first word stands for the "
+			"executable.\n\n"
+			"list prints every rule in the order in which they are tried.",
+		.words = "check test list",
+		.options = OPTIONS(
+			{"rules", 'r', "DIR", "Rules of your own, instead of /etc/tracer/rules.d"},
+			{"cwd", 0, "DIR", "Working directory of the command"},
+			{"parent", 0, "COMMAND", "Command line of its parent process"},
+			{"engine", 0, "NAME", "Engine of the run it is in"},
+			{"cgroup", 0, "PATH", "Its cgroup, below the root of the hierarchy"},
+			{"container", 0, "RUNTIME", "What runs its container, such as docker"},
+			{"script", 0, "FILE", "The script, when the kernel started an interpreter"}),
+		.examples = EXAMPLES({"tracer rules test -- bwa mem -t 8 ref.fa a_1.fq a_2.fq",
+				      "Which rule names it, and why"},
+				     {"tracer rules check ./my-rules", "Before installing them"}),
+		.exits = EXITS({0, "The rules are good"}, {1, "Some rule can never match"},
+			       {2, "Bad usage, or bad rules"}),
+	},
+	{
 		.name = "version",
 		.function = command_version,
 		.summary = "Print the version",

@@ -105,5 +105,6 @@ void help_write(const struct command *command, struct ui *ui);
 int command_completion(int argc, char **argv);
 int command_help(int argc, char **argv);
 int command_man(int argc, char **argv);
+int command_rules(int argc, char **argv);
 int command_report(int argc, char **argv);
 int command_version(int argc, char **argv);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The only stateful join: gives each process its tool, task and run, from its parents, cgroup and rules. Bounded by the
-// living processes: a run or task lives while a process or the report refers to it.
+// The only stateful join: gives each process its tool, task and run, from its parents, cgroup and
+// rules. Bounded by the living processes: a run or task lives while a process or the report refers
+// to it.
 #pragma once
 
 #include <stdbool.h>
@@ -37,19 +38,23 @@ struct task {
 
 struct correlate;
 
-// rules: borrowed, replaced by correlate_set_rules(). boot_id: text of /proc/sys/kernel/random/boot_id.
+// rules: borrowed, replaced by correlate_set_rules(). boot_id: text of
+// /proc/sys/kernel/random/boot_id.
 int correlate_new(const struct rules *rules, const char *boot_id, struct correlate **ret_correlate);
 void correlate_free(struct correlate *correlate);
 void correlate_set_rules(struct correlate *correlate, const struct rules *rules);
 
-// Makes this process the root of a run whatever the rules say (tracer run's command). Call after its fork.
+// Makes this process the root of a run whatever the rules say (tracer run's command). Call after
+// its fork.
 int correlate_root(struct correlate *correlate, struct process *process, const char *name);
 
-// process->parent, images and cgroup are set. After a fork: inherits. After an exec: matches rules on process->image
-// and sets image->tool, process->task, process->run. After seeding: both, parents first.
+// process->parent, images and cgroup are set. After a fork: inherits. After an exec: matches rules
+// on process->image and sets image->tool, process->task, process->run. After seeding: both, parents
+// first.
 int correlate_fork(struct correlate *correlate, struct process *process);
 int correlate_exec(struct correlate *correlate, struct process *process);
-// The process moved to, or its cgroup got, a known path: a Slurm job or a container may open a run or task late.
+// The process moved to, or its cgroup got, a known path: a Slurm job or a container may open a run
+// or task late.
 int correlate_cgroup(struct correlate *correlate, struct process *process);
 // The process ended: drops its references. The record was written before.
 void correlate_end(struct correlate *correlate, struct process *process);

@@ -1,0 +1,477 @@
+// SPDX-License-Identifier: Apache-2.0
+// Correlate, the decisions: what a fork inherits and what an exec opens. A run begins below a
+// boundary, at an engine or with a scheduler's job; a task at a rule, or at each child of a root
+// that has no rules for tasks. Everything else stays in what its parent was in, so a process costs
+// the same however deep it is. Bounded by the living processes.
+#include "core/correlate.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "core/correlate_private.h"
+
+// Kept in process->correlate itself: nothing to allocate or free.
+enum process_bit {
+	BIT_BOUNDARY = 1 << 0, // its children begin runs (a fork inherits this until it execs)
+	BIT_SHELL = 1 << 1,
+};
+
+enum { PARENTS_SEEN = 3, SIBLINGS_SEEN = 256, BOUNDARY_LEVELS = 3 };
+
+static const char default_engine[] = "command";
+
+static uintptr_t bits_of(const struct process *process)
+{
+	return (uintptr_t)process->correlate;
+}
+
+static void set_bits(struct process *process, uintptr_t bits)
+{
+	process->correlate = (void *)bits;
+}
+
+static bool is_run_root(const struct process *process)
+{
+	return process->run && process->run->root_pid == process->pid &&
+	       process->run->root_start_boot_ns == process->start_boot_ns;
+}
+
+static bool is_task_root(const struct process *process)
+{
+	return process->task && process->task->root_pid == process->pid &&
+	       process->task->root_start_boot_ns == process->start_boot_ns;
+}
+
+// The init of the host is a boundary whatever it is called.
+static bool is_boundary(const struct process *process)
+{
+	return process && !process->run && (bits_of(process) & BIT_BOUNDARY || process->pid == 1);
+}
+
+static void set_run(struct process *process, struct run *run)
+{
+	struct run *old = process->run;
+
+	process->run = run_reference(run);
+	run_release(old);
+}
+
+static void set_task(struct process *process, struct task *task)
+{
+	struct task *old = process->task;
+
+	process->task = task_reference(task);
+	task_release(old);
+}
+
+// The process turned out not to be a task of its own: nobody else has seen it.
+static void withdraw_task(struct process *process)
+{
+	struct task *task = process->task;
+
+	if (task && is_task_root(process) && task->references == 1 &&
+	    task->number == task->run->task_count)
+		task->run->task_count--;
+	set_task(process, NULL);
+}
+
+static void set_tool(struct correlate *correlate, struct process *process, const char *tool)
+{
+	const char *name = tool ? name_intern(&correlate->names, tool) : NULL;
+
+	name_release(&correlate->names, process->image->tool);
+	process->image->tool = name;
+}
+
+// --- tasks ---------------------------------------------------------------------------------------------------------
+
+static int open_task(struct correlate *correlate, struct process *process, const char *id)
+{
+	struct task *task;
+	int error = task_new(correlate, process->run, id, process, &task);
+
+	if (error)
+		return error;
+	set_task(process, task);
+	task_release(task);
+	return 0;
+}
+
+// A task without a rule is called after its first process, unless that only starts others.
+static int name_own_task(struct correlate *correlate, struct process *process,
+			 const struct rule_result *result)
+{
+	struct task_private *task = task_of(process->task);
+
+	task->subshell = false;
+	task->naming = result->rank >= RULE_RANK_SCRIPT ? NAMING_ROOT : NAMING_TOOLS;
+	if (task->naming == NAMING_ROOT)
+		return task_set_name(task, result->tool);
+	return task_add_tool(correlate, task, process, result->tool, result->rank);
+}
+
+static int open_own_task(struct correlate *correlate, struct process *process,
+			 const struct rule_result *result)
+{
+	int error = is_task_root(process) && process->task->run == process->run
+			    ? 0
+			    : open_task(correlate, process, NULL);
+
+	return error ? error : name_own_task(correlate, process, result);
+}
+
+// The task a rule speaks of: one that is there already, or a new one.
+static int enter_task(struct correlate *correlate, struct process *process,
+		      const struct rule_result *result)
+{
+	struct task_private *task = NULL;
+	int error = 0;
+
+	if (result->task_id)
+		task = task_find(correlate, process->run, NULL, result->task_id);
+	// Its engine runs elsewhere on this host, as with a task inside a container.
+	if (!task && result->task_id && strcmp(process->run->engine, result->task_engine))
+		task = task_find(correlate, NULL, result->task_engine, result->task_id);
+	if (task) {
+		struct run *run = run_reference(task->task.run);
+		set_task(process, &task->task);
+		set_run(process, run);
+		run_release(run);
+	} else if (!is_task_root(process) || result->task_id ||
+		   process->task->run != process->run) {
+		if (is_task_root(process) && process->task->run == process->run)
+			withdraw_task(process);
+		error = open_task(correlate, process, result->task_id);
+	}
+	if (error)
+		return error;
+	task = task_of(process->task);
+	task->subshell = false;
+	if (!result->task_name)
+		return task->naming == NAMING_RULE ? 0
+						   : (task->naming = NAMING_TOOLS,
+						      task_add_tool(correlate, task, process,
+								    result->tool, result->rank));
+	task->naming = NAMING_RULE;
+	return task_set_name(task, result->task_name);
+}
+
+// --- runs ----------------------------------------------------------------------------------------------------------
+
+// What the root's program says about its run's tasks; and the root's own task where there is no
+// engine to speak of.
+static int set_up_root(struct correlate *correlate, struct process *process,
+		       const struct rule_result *result)
+{
+	struct run_private *run = run_of(process->run);
+
+	run->children_are_tasks = !(run->chosen && result->roles & RULE_ENGINE_HAS_TASKS);
+	if (!run->chosen)
+		return open_own_task(correlate, process, result);
+	if (process->task && is_task_root(process))
+		withdraw_task(process);
+	return 0;
+}
+
+static bool is_engine(const struct rule_result *result)
+{
+	return result->roles & RULE_ENGINE && !(result->roles & RULE_ENGINE_AT_ROOT);
+}
+
+static int open_run(struct correlate *correlate, struct process *process,
+		    const struct rule_result *result)
+{
+	const char *engine = result->roles & RULE_ENGINE ? result->engine : default_engine;
+	struct run *run, *outer = process->run;
+	int error = run_new(correlate, engine, NULL,
+			    result->run_name ? result->run_name : result->tool, process, &run);
+
+	if (error)
+		return error;
+	if (process->task && is_task_root(process))
+		withdraw_task(process);
+	set_task(process, NULL);
+	run->parent = run_reference(outer);
+	run_of(run)->chosen = is_engine(result);
+	set_run(process, run);
+	run_release(run);
+	return set_up_root(correlate, process, result);
+}
+
+// A pipeline typed into an interactive shell is one process group: its members share the run of the
+// first.
+static struct run *pipeline_run(const struct process *process)
+{
+	const struct process *parent = process->parent;
+
+	if (!(bits_of(parent) & BIT_SHELL) || process->process_group == process->pid)
+		return NULL;
+	for (int level = 0; level < BOUNDARY_LEVELS && is_boundary(parent);
+	     level++, parent = parent->parent) {
+		int seen = 0;
+		for (const struct process *other = parent->children; other && seen < SIBLINGS_SEEN;
+		     other = other->sibling_next, seen++)
+			if (other != process && other->process_group == process->process_group &&
+			    other->run && is_run_root(other))
+				return other->run;
+	}
+	return NULL;
+}
+
+static int begin_run(struct correlate *correlate, struct process *process,
+		     const struct rule_result *result)
+{
+	struct run *run = is_engine(result) || !process->parent ? NULL : pipeline_run(process);
+
+	if (!run)
+		return open_run(correlate, process, result);
+	set_run(process, run);
+	return open_own_task(correlate, process, result);
+}
+
+// The root of a run became another program: an engine lends a run without one its name.
+static int change_root(struct correlate *correlate, struct process *process,
+		       const struct rule_result *result)
+{
+	struct run_private *run = run_of(process->run);
+	const char *engine = result->roles & RULE_ENGINE ? result->engine : default_engine;
+	int error;
+
+	if (run->chosen && !is_engine(result))
+		return 0;
+	if (run->chosen && !strcmp(run->run.engine, engine))
+		return 0;
+	const char *name = result->run_name ? result->run_name : result->tool;
+	error = run_rename(correlate, run, engine, run->named ? NULL : name);
+	if (error)
+		return error;
+	run->chosen = is_engine(result);
+	return set_up_root(correlate, process, result);
+}
+
+// The run of a scheduler's job or a container, wherever the process was started.
+static int enter_job(struct correlate *correlate, struct process *process,
+		     const struct rule_result *result)
+{
+	struct run_private *job = run_find(correlate, result->job_engine, result->job_id);
+	struct run *run = job ? run_reference(&job->run) : NULL;
+	bool made = !job, inside = false;
+	int error = 0;
+
+	for (const struct run *outer = process->run; outer && run && !inside; outer = outer->parent)
+		inside = outer == run;
+	if (!run)
+		error = run_new(correlate, result->job_engine, result->job_id,
+				result->job_name ? result->job_name : result->job_id, process,
+				&run);
+	if (error)
+		return error;
+	job = run_of(run);
+	job->job = job->chosen = true;
+	job->children_are_tasks = !result->job_task;
+	if (!inside && process->run && run_of(process->run)->chosen && is_run_root(process) &&
+	    !process->run->parent) {
+		process->run->parent =
+			run_reference(run); // the engine was there before its job was known
+		inside = true;
+	}
+	if (!inside) {
+		set_task(process, NULL);
+		set_run(process, run);
+	}
+	run_release(run);
+	if (process->run != run ||
+	    (process->task && process->task->run == run && !made && !result->job_task))
+		return 0;
+	if (!result->job_task)
+		return inside ? 0 : open_own_task(correlate, process, result);
+	// Inside a step a rule may have opened a task of its own: that one stays.
+	if (process->task && process->task->run == run)
+		return 0;
+	struct task_private *task = task_find(correlate, run, NULL, result->job_task);
+	if (!task)
+		return open_task(correlate, process, result->job_task);
+	set_task(process, &task->task);
+	return 0;
+}
+
+// --- what the agent calls ------------------------------------------------------------------------------------------
+
+static struct rule_subject subject_of(const struct process *process)
+{
+	const struct image *image = process->image;
+	const struct cgroup *cgroup = process->cgroup;
+
+	return (struct rule_subject){
+		.comm = image->comm,
+		.exe = image->exe,
+		.script = image->script,
+		.interpreter = image->interpreter,
+		.args = image->args,
+		.args_size = image->args_size,
+		.cwd = image->cwd,
+		.uid = process->uid,
+		.cgroup_path = cgroup ? cgroup->path : NULL,
+		.container_runtime = cgroup ? cgroup->runtime : NULL,
+		.engine = process->run ? process->run->engine : NULL,
+	};
+}
+
+static int match(struct correlate *correlate, const struct process *process,
+		 struct rule_result *ret_result)
+{
+	struct rule_subject subjects[1 + PARENTS_SEEN];
+	const struct process *each = process;
+	int count = 0;
+
+	for (; each && each->image && count < 1 + PARENTS_SEEN; each = each->parent, count++) {
+		subjects[count] = subject_of(each);
+		if (count)
+			subjects[count - 1].parent = &subjects[count];
+	}
+	arena_reset(&correlate->arena);
+	return rules_match(correlate->rules, subjects, &correlate->arena, ret_result);
+}
+
+int correlate_root(struct correlate *correlate, struct process *process, const char *name)
+{
+	struct run *run;
+	int error = run_new(correlate, default_engine, NULL, name, process, &run);
+
+	if (error)
+		return error;
+	set_task(process, NULL);
+	set_run(process, run);
+	run_of(run)->named = name != NULL;
+	run_of(run)->children_are_tasks = true;
+	run_release(run);
+	set_bits(process, bits_of(process) & ~(uintptr_t)BIT_BOUNDARY);
+	return 0;
+}
+
+int correlate_fork(struct correlate *correlate, struct process *process)
+{
+	struct process *parent = process->parent;
+	int error;
+
+	if (!parent)
+		return 0;
+	set_tool(correlate, process, parent->image ? parent->image->tool : NULL);
+	set_bits(process, bits_of(parent) | (is_boundary(parent) ? BIT_BOUNDARY : 0));
+	set_run(process, parent->run);
+	set_task(process, parent->task);
+	if (!is_run_root(parent) || !(bits_of(parent) & BIT_SHELL) ||
+	    !run_of(parent->run)->children_are_tasks)
+		return 0;
+	// What a script's shell forks is a task, and the shell itself is then none.
+	if (is_task_root(parent) && parent->task->run == parent->run) {
+		set_task(process, NULL);
+		withdraw_task(parent);
+	}
+	error = open_task(correlate, process, NULL);
+	if (error)
+		return error;
+	task_of(process->task)->subshell = true;
+	return task_set_name(task_of(process->task), "(subshell)");
+}
+
+// Inside a run and not its root.
+static int exec_inside(struct correlate *correlate, struct process *process,
+		       const struct rule_result *result)
+{
+	const struct run *run = process->run;
+	bool below_root =
+		process->parent && process->parent->run == run && is_run_root(process->parent);
+
+	if (result->roles & RULE_TASK &&
+	    (result->roles & RULE_TASK_ANYWHERE || !strcmp(result->task_engine, run->engine)))
+		return enter_task(correlate, process, result);
+	if (is_engine(result)) {
+		// An engine's launcher starts the engine proper.
+		if (below_root && !strcmp(run->engine, result->engine))
+			return 0;
+		return open_run(correlate, process, result);
+	}
+	if (run_of((struct run *)run)->children_are_tasks &&
+	    (below_root || is_task_root(process)) &&
+	    (!is_task_root(process) || task_of(process->task)->naming != NAMING_RULE))
+		return open_own_task(correlate, process, result);
+	return process->task ? task_add_tool(correlate, task_of(process->task), process,
+					     result->tool, result->rank)
+			     : 0;
+}
+
+static int exec_place(struct correlate *correlate, struct process *process,
+		      const struct rule_result *result, bool inherited_boundary)
+{
+	int error = result->roles & RULE_JOB ? enter_job(correlate, process, result) : 0;
+
+	if (error)
+		return error;
+	if (!process->run) {
+		if (result->roles & RULE_BOUNDARY || process->pid == 1) {
+			set_bits(process, bits_of(process) | BIT_BOUNDARY);
+			return 0;
+		}
+		if (!inherited_boundary && !is_boundary(process->parent) && !is_engine(result))
+			return 0;
+		return begin_run(correlate, process, result);
+	}
+	if (is_run_root(process) && !run_of(process->run)->job)
+		return change_root(correlate, process, result);
+	return exec_inside(correlate, process, result);
+}
+
+int correlate_exec(struct correlate *correlate, struct process *process)
+{
+	struct rule_result result;
+	bool inherited = is_boundary(process);
+	int error = match(correlate, process, &result);
+
+	if (error)
+		return error;
+	set_tool(correlate, process, result.tool);
+	set_bits(process, result.roles & RULE_SHELL ? BIT_SHELL : 0);
+	error = exec_place(correlate, process, &result, inherited);
+	if (error || !process->task)
+		return error;
+	return task_add_sample(correlate, task_of(process->task), process, result.sample);
+}
+
+int correlate_cgroup(struct correlate *correlate, struct process *process)
+{
+	struct rule_result result;
+	int error = match(correlate, process, &result);
+
+	if (error || !(result.roles & RULE_JOB))
+		return error;
+	return enter_job(correlate, process, &result);
+}
+
+void correlate_end(struct correlate *correlate, struct process *process)
+{
+	if (process->run)
+		run_of(process->run)->ended++;
+	set_task(process, NULL);
+	set_run(process, NULL);
+	for (struct image *image = process->images; image; image = image->next) {
+		name_release(&correlate->names, image->tool);
+		image->tool = NULL;
+	}
+	set_bits(process, 0);
+}
+
+void correlate_write(const struct process *process, struct json *json)
+{
+	const struct task *task = process->task;
+	const struct run *run = process->run;
+
+	json_put_string(json, "tool", process->image ? process->image->tool : NULL);
+	json_put_string(json, "task", task ? task->id : NULL);
+	json_put_string(json, "task_name", task ? task->name : NULL);
+	json_put_string(json, "run", run ? run->id : NULL);
+	json_put_string(json, "run_name", run ? run->name : NULL);
+	json_put_string(json, "run_parent", run && run->parent ? run->parent->id : NULL);
+	json_put_string(json, "engine", run ? run->engine : NULL);
+	json_put_string(json, "sample", task ? task->sample : NULL);
+}

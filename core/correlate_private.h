@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the files of the correlate room share: interned names, runs and tasks with their private
+// parts.
+#pragma once
+
+#include "core/correlate.h"
+
+// --- names: one copy of each text, counted (core/correlate_name.c) --------------------------------------------------
+
+struct name {
+	struct name *hash_next;
+	uint32_t references, hash;
+	char text[];
+};
+
+struct names {
+	struct name **slots;
+	uint32_t slot_count, count;
+};
+
+// The one copy of text, referenced; NULL when memory is out. Released by name_release(), which
+// takes NULL.
+const char *name_intern(struct names *names, const char *text);
+void name_reference(const char *text);
+void name_release(struct names *names, const char *text);
+void names_free(struct names *names);
+
+// --- runs and tasks (core/correlate_run.c) -----------------------------------------------------------------------
+
+// Files a run's tasks have named, by hash of their path, with the sample of the first task that
+// did.
+struct sample_file {
+	uint64_t path; // hash; 0: free
+	const char *sample; // interned
+};
+
+struct run_private {
+	struct run run;
+	struct correlate *owner; // NULL: correlate is gone, the run is still referred to
+	struct run_private *hash_next;
+	uint32_t ended; // processes of it that are gone: their records hold its id
+	bool chosen; // by an engine's rule; else a default that an engine may replace
+	bool job; // of a scheduler or container: known by its own id
+	bool named; // the name was given by the caller
+	bool children_are_tasks; // of the root process
+	bool steps; // a job whose tasks come from the job rule
+	struct sample_file *files;
+	uint32_t file_slots, file_count;
+};
+
+enum task_naming {
+	NAMING_RULE, // the rule said it
+	NAMING_ROOT, // its first process
+	NAMING_TOOLS, // the most telling programs in it
+};
+
+enum { TASK_NAMES_MAX = 3 };
+
+struct task_private {
+	struct task task;
+	struct correlate *owner;
+	struct task_private *hash_next;
+	uint8_t naming;
+	bool subshell; // opened by a fork that did not exec
+	bool more; // programs than fit into the name
+	uint8_t rank; // of the names
+	uint8_t name_count;
+	struct {
+		const char *text; // interned
+		uint64_t start_boot_ns;
+	} names[TASK_NAMES_MAX];
+	uint32_t sample_weight; // evidence for the sample; UINT32_MAX: none yet
+	bool sample_joint; // more than one sample: it has none
+};
+
+struct correlate {
+	const struct rules *rules;
+	char boot[9]; // first 8 digits of the boot id
+	struct arena arena; // of one call
+	struct names names;
+	struct run_private **runs;
+	struct task_private **tasks;
+	uint32_t run_slots, run_count, task_slots, task_count;
+};
+
+static inline struct run_private *run_of(struct run *run)
+{
+	return (struct run_private *)run;
+}
+
+static inline struct task_private *task_of(struct task *task)
+{
+	return (struct task_private *)task;
+}
+
+// A run with one reference. id NULL: made of engine, boot and root.
+int run_new(struct correlate *correlate, const char *engine, const char *id, const char *name,
+	    struct process *root, struct run **ret_run);
+struct run_private *run_find(struct correlate *correlate, const char *engine, const char *id);
+int run_rename(struct correlate *correlate, struct run_private *run, const char *engine,
+	       const char *name);
+
+// A task with one reference. id NULL: made of its first process.
+int task_new(struct correlate *correlate, struct run *run, const char *id, struct process *root,
+	     struct task **ret_task);
+// run NULL: in any run of this engine.
+struct task_private *task_find(struct correlate *correlate, const struct run *run,
+			       const char *engine, const char *id);
+
+// --- names and samples of tasks (core/correlate_task.c) --------------------------------------------------------------
+
+int task_set_name(struct task_private *task, const char *name);
+int task_add_tool(struct correlate *correlate, struct task_private *task,
+		  const struct process *process, const char *tool, uint32_t rank);
+int task_add_sample(struct correlate *correlate, struct task_private *task,
+		    const struct process *process, const char *sample);

@@ -1,0 +1,449 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rules, the matching part. Rules are numbered in the order in which they are tried; those that
+// need a program of a known name are found by that name, the few others are tried always. For each
+// role the first rule that holds wins. Called once per exec: no allocation but the result's texts.
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/rules_private.h"
+
+enum { CANDIDATE_LISTS = VIEW_NAMES + 2 };
+
+const char *const section_names[SECTION_END] = {
+	[SECTION_TOOL] = "tool",	 [SECTION_TASK] = "task", [SECTION_ENGINE] = "engine",
+	[SECTION_BOUNDARY] = "boundary", [SECTION_JOB] = "job",
+};
+
+static bool globs_match(const struct globs *globs, const char *text)
+{
+	for (uint32_t i = 0; text && i < globs->count; i++)
+		if (glob_match(globs->items[i], text))
+			return true;
+	return false;
+}
+
+// A name against a pattern; of a comm only the first 15 characters are known.
+static bool name_matches(const struct glob *glob, const char *name, bool truncated)
+{
+	const char *literal = truncated ? glob_literal(glob) : NULL;
+
+	return literal ? !strncmp(literal, name, 15) : glob_match(glob, name);
+}
+
+static bool is_path(const struct glob *glob)
+{
+	return strchr(glob_pattern(glob), '/') != NULL;
+}
+
+static bool program_matches(const struct globs *globs, const struct view *view)
+{
+	for (uint32_t i = 0; i < globs->count; i++) {
+		const struct glob *glob = globs->items[i];
+		if (is_path(glob)) {
+			if (glob_match(glob, view->program))
+				return true;
+			continue;
+		}
+		for (uint32_t j = 0; j < view->name_count; j++)
+			if (name_matches(glob, view->names[j], view->truncated))
+				return true;
+	}
+	return false;
+}
+
+static bool text_matches(const struct condition *condition, const struct view *view)
+{
+	const char *text = view_field(view, condition->field), *base;
+
+	if (condition->field == FIELD_PROGRAM)
+		return program_matches(condition->globs, view);
+	if (condition->field != FIELD_EXE && condition->field != FIELD_SCRIPT &&
+	    condition->field != FIELD_INTERPRETER)
+		return globs_match(condition->globs, text);
+	if (!text)
+		return false;
+	base = condition->field == FIELD_EXE ? view->exe_name : path_base(text);
+	for (uint32_t i = 0; i < condition->globs->count; i++) {
+		const struct glob *glob = condition->globs->items[i];
+		if (is_path(glob) ? glob_match(glob, text)
+				  : name_matches(glob, base,
+						 condition->field == FIELD_EXE &&
+							 !view->subject->exe && strlen(base) == 15))
+			return true;
+	}
+	return false;
+}
+
+// Every argument but the program's own name, those beyond the view's table too.
+static bool any_argument(const struct globs *globs, const struct view *view)
+{
+	const struct rule_subject *subject = view->subject;
+	const char *end = subject->args + subject->args_size;
+
+	for (uint32_t i = 1; i < view->argc; i++)
+		if (globs_match(globs, view->argv[i]))
+			return true;
+	if (view->argc < VIEW_ARGUMENTS)
+		return false;
+	for (const char *text = view->argv[view->argc - 1]; text < end;) {
+		const char *stop = memchr(text, 0, (size_t)(end - text));
+		if (!stop)
+			return false;
+		if (globs_match(globs, text))
+			return true;
+		text = stop + 1;
+	}
+	return false;
+}
+
+static bool has_option(const struct globs *globs, const struct view *view)
+{
+	for (uint32_t i = 1; i < view->argc; i++) {
+		const char *argument = view->argv[i], *equals = strchr(argument, '=');
+		char name[64];
+		if (*argument != '-')
+			continue;
+		if (globs_match(globs, argument))
+			return true;
+		if (!equals || (size_t)(equals - argument) >= sizeof(name))
+			continue;
+		memcpy(name, argument, (size_t)(equals - argument));
+		name[equals - argument] = 0;
+		if (globs_match(globs, name))
+			return true;
+	}
+	return false;
+}
+
+static bool argument_at(const struct condition *condition, const struct view *view)
+{
+	uint32_t position = view->first + condition->number - 1;
+
+	if (!condition->number)
+		return globs_match(condition->globs, view->program);
+	return position < view->argc && globs_match(condition->globs, view->argv[position]);
+}
+
+static bool parent_holds(const struct rules *rules, const struct condition *condition,
+			 const struct view *view)
+{
+	struct view parent;
+
+	if (!view->subject->parent)
+		return false;
+	view_init(&parent, rules, view->subject->parent);
+	return condition_holds(rules, condition->children, &parent);
+}
+
+bool condition_holds(const struct rules *rules, const struct condition *condition,
+		     const struct view *view)
+{
+	uint32_t count = view->argc - view->first;
+
+	switch ((enum condition_kind)condition->kind) {
+	case CONDITION_AND:
+		for (const struct condition *child = condition->children; child;
+		     child = child->next)
+			if (!condition_holds(rules, child, view))
+				return false;
+		return true;
+	case CONDITION_OR:
+		for (const struct condition *child = condition->children; child;
+		     child = child->next)
+			if (condition_holds(rules, child, view))
+				return true;
+		return false;
+	case CONDITION_NOT:
+		return !condition_holds(rules, condition->children, view);
+	case CONDITION_TEXT:
+		return text_matches(condition, view);
+	case CONDITION_ARG_ANY:
+		return any_argument(condition->globs, view);
+	case CONDITION_ARG_AT:
+		return argument_at(condition, view);
+	case CONDITION_ARG_COUNT:
+		return count >= condition->number && count <= condition->number_max;
+	case CONDITION_OPTION:
+		return has_option(condition->globs, view);
+	case CONDITION_SUBCOMMAND:
+		return globs_match(condition->globs, view_subcommand(view, NULL));
+	case CONDITION_UID:
+		return view->subject->uid >= condition->number &&
+		       view->subject->uid <= condition->number_max;
+	case CONDITION_FORM:
+		return condition->number >> view->form & 1;
+	case CONDITION_PARENT:
+		return parent_holds(rules, condition, view);
+	case CONDITION_CONTAINER:
+		return (view->subject->container_runtime != NULL) == condition->number;
+	}
+	return false;
+}
+
+bool rule_holds(const struct rules *rules, const struct rule *rule, const struct view *view)
+{
+	const char *engine = view->subject->engine;
+
+	if (rule->section == SECTION_TASK && !rule->anywhere &&
+	    (!engine || strcmp(engine, rule->engine)))
+		return false;
+	return !rule->when || condition_holds(rules, rule->when, view);
+}
+
+static const struct bucket *find_bucket(const struct rules *rules, const char *name)
+{
+	for (uint32_t i = text_hash(name, strlen(name)) & rules->bucket_mask;
+	     rules->buckets[i].name; i = (i + 1) & rules->bucket_mask)
+		if (!strcmp(rules->buckets[i].name, name))
+			return &rules->buckets[i];
+	return NULL;
+}
+
+void candidates_begin(struct candidates *candidates, const struct rules *rules,
+		      const struct view *view)
+{
+	const struct bucket *buckets[CANDIDATE_LISTS];
+
+	candidates->count = 1;
+	candidates->lists[0] = (struct order_list){rules->loose, rules->loose + rules->loose_count};
+	for (uint32_t i = 0; i <= view->name_count; i++) {
+		const char *name = i < view->name_count ? view->names[i] : view->exe_name;
+		const struct bucket *bucket = find_bucket(rules, name);
+		for (uint32_t j = 1; bucket && j < candidates->count; j++)
+			bucket = buckets[j] == bucket ? NULL : bucket;
+		if (!bucket)
+			continue;
+		buckets[candidates->count] = bucket;
+		candidates->lists[candidates->count++] =
+			(struct order_list){bucket->orders, bucket->orders + bucket->count};
+	}
+}
+
+const struct rule *candidates_next(struct candidates *candidates, const struct rules *rules)
+{
+	uint32_t best = UINT32_MAX;
+
+	for (uint32_t i = 0; i < candidates->count; i++)
+		if (candidates->lists[i].next < candidates->lists[i].end &&
+		    *candidates->lists[i].next < best)
+			best = *candidates->lists[i].next;
+	for (uint32_t i = 0; i < candidates->count; i++)
+		if (candidates->lists[i].next < candidates->lists[i].end &&
+		    *candidates->lists[i].next == best)
+			candidates->lists[i].next++;
+	return best == UINT32_MAX ? NULL : rules->rules[best];
+}
+
+// The name of a program without a rule: its own, with the interpreter's before a script's.
+static int default_title(const struct rules *rules, const struct view *view, struct arena *arena,
+			 struct rule_result *result)
+{
+	static const char *const formats[FORM_END] = {
+		[FORM_SCRIPT] = "%s %s", [FORM_MODULE] = "%s -m %s", [FORM_JAR] = "%s %s",
+		[FORM_CLASS] = "%s %s",	 [FORM_CODE] = "%s %s",	     [FORM_BARE] = "%s",
+		[FORM_PROGRAM] = "%s",
+	};
+	const char *name = view->interpreter ? view->interpreter->name : view->exe_name;
+	const char *what = path_base(view->program);
+	char text[160];
+
+	result->rank = words_have(rules->utilities, view->exe_name) ? RULE_RANK_UTILITY
+								    : RULE_RANK_PROGRAM;
+	if (view->form == FORM_CODE)
+		what = view->interpreter->shell || view->interpreter->module ? "-c" : "-e";
+	if (view->interpreter && view->interpreter->shell)
+		result->rank = view->form == FORM_SCRIPT ? RULE_RANK_SCRIPT : RULE_RANK_SHELL;
+	if (view->form == FORM_CLASS && strrchr(what, '.'))
+		what = strrchr(what, '.') + 1;
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+	snprintf(text, sizeof(text), formats[view->form], *name ? name : "(unknown)", what);
+#pragma GCC diagnostic pop
+	for (char *c = text; *c; c++)
+		if ((unsigned char)*c < ' ' || *c == 0x7f)
+			*c = '?';
+	result->tool = arena_strndup(arena, text, strlen(text));
+	return result->tool ? 0 : -ENOMEM;
+}
+
+static int take_tool(const struct rule *rule, const struct view *view, struct arena *arena,
+		     struct rule_result *result)
+{
+	const char *title = NULL;
+	int error = template_expand(rule->title, view, rule->subcommands, arena, &title);
+
+	if (!error && !title && rule->subcommands) {
+		const char *word = view_subcommand(view, rule->subcommands);
+		size_t size = strlen(rule->name) + 2 + (word ? strnlen(word, 64) : 0);
+		char *text = word ? arena_alloc(arena, size) : NULL;
+		if (word && !text)
+			return -ENOMEM;
+		if (word)
+			snprintf(text, size, "%s %s", rule->name, word);
+		title = text;
+	}
+	result->tool = title ? title : rule->name;
+	result->category = rule->category;
+	result->tool_rule = rule->place;
+	result->rank = rule->wrapper ? RULE_RANK_UTILITY : RULE_RANK_TOOL;
+	return error ? error
+		     : template_expand(rule->sample, view, rule->subcommands, arena,
+				       &result->sample);
+}
+
+static int take_task(const struct rule *rule, const struct view *view, struct arena *arena,
+		     struct rule_result *result)
+{
+	int error = template_expand(rule->id, view, NULL, arena, &result->task_id);
+
+	result->roles |= RULE_TASK | (rule->anywhere ? RULE_TASK_ANYWHERE : 0);
+	result->task_engine = rule->engine;
+	error = error ? error : template_expand(rule->title, view, NULL, arena, &result->task_name);
+	if (!error && rule->sample)
+		error = template_expand(rule->sample, view, NULL, arena, &result->sample);
+	return error;
+}
+
+static int take_job(const struct rule *rule, const struct view *view, struct arena *arena,
+		    struct rule_result *result)
+{
+	int error = template_expand(rule->id, view, NULL, arena, &result->job_id);
+
+	if (error || !result->job_id)
+		return error;
+	result->roles |= RULE_JOB;
+	result->job_engine = rule->engine;
+	result->job_rule = rule->place;
+	error = template_expand(rule->title, view, NULL, arena, &result->job_name);
+	return error ? error : template_expand(rule->task, view, NULL, arena, &result->job_task);
+}
+
+static int take(const struct rule *rule, const struct view *view, struct arena *arena,
+		struct rule_result *result)
+{
+	switch ((enum section)rule->section) {
+	case SECTION_TOOL:
+		return take_tool(rule, view, arena, result);
+	case SECTION_TASK:
+		result->role_rule = rule->place;
+		return take_task(rule, view, arena, result);
+	case SECTION_ENGINE:
+		result->roles |= RULE_ENGINE | (rule->at_root ? RULE_ENGINE_AT_ROOT : 0) |
+				 (rule->has_tasks ? RULE_ENGINE_HAS_TASKS : 0);
+		result->engine = rule->engine;
+		if (!result->role_rule)
+			result->role_rule = rule->place;
+		return template_expand(rule->title, view, NULL, arena, &result->run_name);
+	case SECTION_BOUNDARY:
+		result->roles |= RULE_BOUNDARY;
+		if (!result->role_rule)
+			result->role_rule = rule->place;
+		return 0;
+	case SECTION_JOB:
+		return take_job(rule, view, arena, result);
+	case SECTION_END:
+		break;
+	}
+	return 0;
+}
+
+int rules_match(const struct rules *rules, const struct rule_subject *subject, struct arena *arena,
+		struct rule_result *ret_result)
+{
+	struct rule_result result = {.roles = RULE_TOOL};
+	struct candidates candidates;
+	const struct rule *rule;
+	struct view view;
+	uint32_t found = 0; // bit per section
+
+	view_init(&view, rules, subject);
+	if (view.interpreter && view.interpreter->shell)
+		result.roles |= RULE_SHELL;
+	candidates_begin(&candidates, rules, &view);
+	while ((rule = candidates_next(&candidates, rules))) {
+		if (found >> rule->section & 1 || !rule_holds(rules, rule, &view))
+			continue;
+		int error = take(rule, &view, arena, &result);
+		if (error)
+			return error;
+		if (rule->section != SECTION_JOB || result.job_id)
+			found |= UINT32_C(1) << rule->section;
+	}
+	if (!result.tool) {
+		int error = default_title(rules, &view, arena, &result);
+		if (error)
+			return error;
+	}
+	*ret_result = result;
+	return 0;
+}
+
+static void explain_result(const struct rule_result *result, struct buf *out)
+{
+	buf_printf(out, "tool      %s%s%s%s\n", result->tool, result->category ? " (" : "",
+		   result->category ? result->category : "", result->category ? ")" : "");
+	buf_printf(out, "          by %s\n",
+		   result->tool_rule ? result->tool_rule : "no rule: its own name");
+	if (result->roles & RULE_JOB)
+		buf_printf(out, "job       %s-%s%s%s\n          by %s\n", result->job_engine,
+			   result->job_id, result->job_task ? ", task " : "",
+			   result->job_task ? result->job_task : "", result->job_rule);
+	if (result->roles & RULE_TASK)
+		buf_printf(out, "task      of %s, id %s, name %s\n", result->task_engine,
+			   result->task_id ? result->task_id : "(a new one)",
+			   result->task_name ? result->task_name : "(of what it runs)");
+	if (result->roles & RULE_ENGINE)
+		buf_printf(out, "engine    %s%s%s%s\n", result->engine,
+			   result->run_name ? ", run name " : "",
+			   result->run_name ? result->run_name : "",
+			   result->roles & RULE_ENGINE_AT_ROOT ? " (only where a run begins anyway)"
+							       : "");
+	if (result->roles & RULE_BOUNDARY)
+		buf_append_string(out, "boundary  each child begins a run of its own\n");
+	if (result->role_rule)
+		buf_printf(out, "          by %s\n", result->role_rule);
+}
+
+int rules_explain(const struct rules *rules, const struct rule_subject *subject, struct buf *out)
+{
+	struct candidates candidates;
+	struct rule_result result;
+	const struct rule *rule;
+	struct arena arena;
+	struct view view;
+	uint32_t found = 0;
+	int error;
+
+	arena_init(&arena, 4096);
+	error = rules_match(rules, subject, &arena, &result);
+	if (error) {
+		arena_free(&arena);
+		return error;
+	}
+	view_init(&view, rules, subject);
+	buf_printf(out, "program   %s (%s%s%s), known as", view.program,
+		   view.interpreter ? view.interpreter->name : "", view.interpreter ? " " : "",
+		   form_names[view.form]);
+	for (uint32_t i = 0; i < view.name_count; i++)
+		buf_printf(out, " %s", view.names[i]);
+	buf_append_string(out, "\n\ntried, in order:\n");
+	candidates_begin(&candidates, rules, &view);
+	while ((rule = candidates_next(&candidates, rules))) {
+		bool late = found >> rule->section & 1;
+		bool holds = !late && rule_holds(rules, rule, &view);
+		if (rule->order >= rules->count || (!holds && !late && !rule->when))
+			continue;
+		buf_printf(out, "  %-8s %-24s %-28s %s\n", section_names[rule->section], rule->name,
+			   rule->place,
+			   holds  ? "matches"
+			   : late ? "not needed: an earlier one won"
+				  : "does not match");
+		if (holds)
+			found |= UINT32_C(1) << rule->section;
+	}
+	buf_append_string(out, "\n");
+	explain_result(&result, out);
+	arena_free(&arena);
+	return buf_error(out);
+}

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rules, the part that takes secrets out of arguments before anything is written. One pass over the
+// bytes finds arguments that could hold one (a pair of characters that begins the plain text of
+// some pattern); only then are patterns tried, on whole arguments and on the words inside an
+// argument. A flag keeps its name.
+#include <ctype.h>
+#include <errno.h>
+#include <string.h>
+
+#include "core/rules_private.h"
+
+enum { WORD_MAX = 4096, PAIRS_SIZE = 65536 / 8 };
+
+static const char hidden[] = "[redacted]";
+
+static uint32_t pair_of(const char *text)
+{
+	return (uint32_t)tolower((unsigned char)text[0]) << 8 |
+	       (uint32_t)tolower((unsigned char)text[1]);
+}
+
+static int add_needles(uint8_t *pairs, const struct globs *globs)
+{
+	for (uint32_t i = 0; globs && i < globs->count; i++) {
+		const char *needle = glob_needle(globs->items[i]);
+		if (strlen(needle) < 2)
+			return -EINVAL;
+		pairs[pair_of(needle) / 8] |= (uint8_t)(1 << pair_of(needle) % 8);
+	}
+	return 0;
+}
+
+int rules_redact_prepare(struct rules *rules)
+{
+	uint8_t *pairs = arena_alloc(&rules->arena, PAIRS_SIZE);
+
+	if (!pairs)
+		return -ENOMEM;
+	memset(pairs, 0, PAIRS_SIZE);
+	for (const struct redaction *redaction = rules->redactions; redaction;
+	     redaction = redaction->next)
+		if (add_needles(pairs, redaction->flags) || add_needles(pairs, redaction->values) ||
+		    add_needles(pairs, redaction->assignments))
+			memset(pairs, 0xff,
+			       PAIRS_SIZE); // a pattern without plain text: look at everything
+	rules->redact_pairs = pairs;
+	return 0;
+}
+
+static bool may_hide(const struct rules *rules, const char *args, uint32_t size)
+{
+	for (uint32_t i = 0; i + 1 < size; i++) {
+		uint32_t pair = pair_of(args + i);
+		if (rules->redact_pairs[pair / 8] >> pair % 8 & 1)
+			return true;
+	}
+	return false;
+}
+
+static bool globs_match(const struct globs *globs, const char *text)
+{
+	for (uint32_t i = 0; globs && i < globs->count; i++)
+		if (glob_match(globs->items[i], text))
+			return true;
+	return false;
+}
+
+struct redact {
+	const struct rules *rules;
+	const char *program; // basename of the first argument
+	char *out;
+	size_t length;
+	bool next_hidden; // the flag before takes this word as its value
+	bool changed;
+};
+
+static void put(struct redact *redact, const char *text, size_t length)
+{
+	memcpy(redact->out + redact->length, text, length);
+	redact->length += length;
+}
+
+static void put_hidden(struct redact *redact)
+{
+	put(redact, hidden, sizeof(hidden) - 1);
+	redact->changed = true;
+}
+
+// The part of a value that a pattern's group marks, else all of it.
+static bool find_value(const struct globs *globs, const char *word, const char **ret_start,
+		       size_t *ret_length)
+{
+	for (uint32_t i = 0; globs && i < globs->count; i++)
+		if (glob_capture(globs->items[i], word, ret_start, ret_length) && *ret_length)
+			return true;
+	return false;
+}
+
+// One word, NUL-terminated, of length bytes.
+static void redact_word(struct redact *redact, char *word, size_t length)
+{
+	char *equals = memchr(word, '=', length);
+	const char *start;
+	size_t value;
+
+	if (redact->next_hidden && word[0] != '-') {
+		redact->next_hidden = false;
+		put_hidden(redact);
+		return;
+	}
+	redact->next_hidden = false;
+	for (const struct redaction *one = redact->rules->redactions; one; one = one->next) {
+		if (one->programs && !globs_match(one->programs, redact->program))
+			continue;
+		if (equals && equals[1]) {
+			*equals = 0;
+			bool secret = word[0] == '-' ? globs_match(one->flags, word)
+						     : globs_match(one->assignments, word);
+			*equals = '=';
+			if (secret) {
+				put(redact, word, (size_t)(equals + 1 - word));
+				put_hidden(redact);
+				return;
+			}
+		} else if (word[0] == '-' && globs_match(one->flags, word)) {
+			put(redact, word, length);
+			redact->next_hidden = true;
+			return;
+		}
+		if (find_value(one->values, word, &start, &value)) {
+			put(redact, word, (size_t)(start - word));
+			put_hidden(redact);
+			put(redact, start + value, length - (size_t)(start - word) - value);
+			return;
+		}
+	}
+	put(redact, word, length);
+}
+
+static bool is_break(char c)
+{
+	return (unsigned char)c <= ' ' || strchr("'\"`;|&()", c);
+}
+
+// The words of one argument that is a text of several, such as a shell's.
+static void redact_text(struct redact *redact, char *text, size_t length)
+{
+	for (size_t i = 0; i < length;) {
+		size_t start = i;
+		while (i < length && !is_break(text[i]))
+			i++;
+		if (i > start && i - start < WORD_MAX) {
+			char stop = text[i];
+			text[i] = 0;
+			redact_word(redact, text + start, i - start);
+			text[i] = stop;
+		} else {
+			put(redact, text + start, i - start);
+		}
+		while (i < length && is_break(text[i]))
+			put(redact, text + i++, 1);
+	}
+}
+
+// Whole first, so that patterns with spaces ("Authorization: *") see all of it; then by words.
+static void redact_argument(struct redact *redact, char *argument, size_t length)
+{
+	bool several = false, flag = argument[0] == '-';
+	size_t before = redact->length;
+	bool changed = redact->changed;
+
+	for (size_t i = 0; i < length && !several; i++)
+		several = is_break(argument[i]);
+	redact_word(redact, argument, length);
+	if (!several || redact->changed != changed || (flag && redact->next_hidden) ||
+	    (redact->length - before != length))
+		return;
+	redact->length = before;
+	redact->next_hidden = false;
+	redact_text(redact, argument, length);
+	redact->next_hidden = false;
+}
+
+int rules_redact(const struct rules *rules, const char *args, uint32_t args_size,
+		 struct arena *arena, const char **ret_args, uint32_t *ret_size)
+{
+	struct redact redact = {.rules = rules};
+	char *copy;
+
+	*ret_args = args;
+	*ret_size = args_size;
+	if (!args_size || !rules->redactions || !may_hide(rules, args, args_size))
+		return 0;
+	// Each byte hidden is at least one; the marker is longer than what it stands for by its own
+	// length at most.
+	copy = arena_alloc(arena, args_size + 1);
+	redact.out = arena_alloc(arena, (size_t)args_size * sizeof(hidden) + 1);
+	if (!copy || !redact.out)
+		return -ENOMEM;
+	memcpy(copy, args, args_size);
+	copy[args_size] = 0;
+	redact.program = path_base(copy);
+	for (uint32_t i = 0; i < args_size;) {
+		size_t length = strnlen(copy + i, args_size - i);
+		redact_argument(&redact, copy + i, length);
+		i += (uint32_t)length;
+		if (i < args_size)
+			put(&redact, copy + i++, 1);
+	}
+	if (redact.changed) {
+		*ret_args = redact.out;
+		*ret_size = (uint32_t)redact.length;
+	}
+	return 0;
+}

@@ -97,7 +97,7 @@ endif
 $(B)/bpf/%.bpf.o: bpf/%.bpf.c Makefile
 	@mkdir -p $(@D)
 	$(call say,BPF)
-	$(Q)$(BPF_CLANG) $(CFLAGS_BPF) -MD -MP -MF $(@:.o=.d) -c $< -o $(@:.o=.full)
+	$(Q)$(BPF_CLANG) $(CFLAGS_BPF) -MD -MP -MT $@ -MF $(@:.o=.d) -c $< -o $(@:.o=.full)
 	$(Q)$(LLVM_STRIP) -g -o $@ $(@:.o=.full)
 
 $(B)/gen/%.skel.h: $(B)/bpf/%.bpf.o

@@ -62,6 +62,14 @@ struct counters {
 };
 _Static_assert(sizeof(struct counters) == 128, "counters");
 
+// What processes used whose final record did not fit into the ring, by cgroup.
+struct lost_totals {
+	__u64 processes;
+	__u64 cpu_ns;
+	__u64 read_bytes;
+	__u64 write_bytes;
+};
+
 // Why events did not arrive; one per-CPU array of these for each ring. seen = submitted + lost + filtered.
 enum event_count {
 	EVENT_COUNT_SEEN,

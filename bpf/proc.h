@@ -12,6 +12,7 @@ enum {
 	EVENT_LIVE = EVENT_KIND(MODULE_PROC, 5), // iterator: a process that runs, or is a zombie, now
 	EVENT_CGROUP = EVENT_KIND(MODULE_PROC, 6), // a cgroup was made or removed
 	EVENT_MOVE = EVENT_KIND(MODULE_PROC, 7), // a process was moved to another cgroup
+	EVENT_LIVE_THREAD = EVENT_KIND(MODULE_PROC, 8), // iterator: a further thread of such a process
 };
 
 enum {
@@ -108,8 +109,13 @@ struct event_live {
 	__u32 status; // when zombie
 	__u32 zombie; // 1: exit_state is set, the figures are final
 	__u32 flags; // enum proc_exit_flag
-	char state; // as in /proc/PID/stat
-	__u8 reserved[3];
+	__u32 state; // task_struct.__state | exit_state, include/linux/sched.h
+};
+
+struct event_live_thread {
+	struct event_header header;
+	struct event_process_id process;
+	struct counters counters; // of this thread alone
 };
 
 enum proc_cgroup_change { PROC_CGROUP_MADE, PROC_CGROUP_REMOVED };

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The agent ties the rooms together: modules, rings, process table, correlate, batch. `tracer collect`, `run` and `top`
-// are three ways to drive one agent. Also the calls a module makes on its host.
+// The agent ties the rooms together: modules, rings, process table, correlate, batch. `tracer collect`, `run` and
+// `top` are three ways to drive one agent. Also the calls a module makes on its host.
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "core/base/clock.h"
+#include "core/batch.h"
 #include "core/cgroup.h"
 #include "core/correlate.h"
 #include "core/module.h"
@@ -14,17 +15,61 @@
 
 struct agent;
 struct loop;
+struct buf;
+struct reader_stats;
 
 // What comes out. Calls are made from the loop; pointers are valid during the call only.
 struct agent_sink {
 	// NDJSON records, each ended by a newline. 0 or -errno (counted as dropped by the sink, never retried here).
-	int (*write)(void *context, const char *records, size_t length, uint32_t count);
+	int (*write)(void *context, const char *records, size_t length, uint32_t count, enum record_class class);
 	// A process ended, after its record was written and before it leaves the table. May be NULL.
 	void (*process_end)(void *context, const struct process *process);
 	// Every 50 ms or sooner. May be NULL.
 	void (*tick)(void *context, uint64_t now_boot_ns);
 	void *context;
 };
+
+struct agent_options {
+	struct loop *loop; // borrowed
+	const struct agent_sink *sinks; // borrowed; sink_count of them
+	uint32_t sink_count;
+	const char *rules_directory; // NULL: embedded rules only
+	uint32_t root_pid; // 0: the whole host; else only this process and what it starts
+	bool fallback; // no BPF: a room of core/fallback.h feeds the process table
+	uint64_t drain_ns; // how often rings are emptied while records come
+	uint64_t sample_ns; // how often living processes, the host and cgroups are sampled
+	uint64_t ring_bytes; // of the lifecycle ring; a power of two
+};
+
+void agent_options_default(struct agent_options *options);
+
+// Loads, attaches, then reads what already runs (whole host only): no process falls between. On failure *ret_agent is
+// untouched and why has a sentence. -EINVAL: the rules are bad, why then has every line of it.
+int agent_new(const struct agent_options *options, struct agent **ret_agent, struct buf *why);
+void agent_free(struct agent *agent);
+
+// Takes everything out of the rings, waits up to wait_ns for ended processes to be released, writes the records of
+// those that ended, then an opening record of each that still lives, and flushes. The agent then only can be freed.
+void agent_finish(struct agent *agent, uint64_t wait_ns);
+
+// Tracked processes that have not ended.
+size_t agent_living(struct agent *agent);
+
+// Reads the rules again; the old ones stay when the new are bad (-EINVAL, why has the lines).
+int agent_reload(struct agent *agent, struct buf *why);
+
+// Appends the members modules, rings, gaps, records of the status object.
+void agent_status(struct agent *agent, struct json *json);
+
+// Appends one NDJSON line for each living process.
+void agent_processes_write(struct agent *agent, struct buf *out);
+
+// Each kind of loss so far.
+void agent_gaps_each(const struct agent *agent,
+		     void (*visit)(void *context, const char *room, const char *reason, uint64_t count), void *context);
+
+// Losses so far, over all reasons.
+uint64_t agent_lost(const struct agent *agent);
 
 // --- calls for modules -------------------------------------------------------------------------------------------
 
@@ -33,13 +78,21 @@ struct cgroup_table *agent_cgroups(struct agent *agent);
 struct correlate *agent_correlate(struct agent *agent);
 const struct clock_offset *agent_clock(const struct agent *agent);
 
+// A process that ran before the collector: arguments, files and directory from /proc, then its place.
+void agent_process_seed(struct agent *agent, struct process *process);
+
+// A process was forked or first seen; one got a new image; one changed its cgroup: resolves cgroup, tool, task, run.
+void agent_process_start(struct agent *agent, struct process *process);
+void agent_process_exec(struct agent *agent, struct process *process);
+void agent_process_move(struct agent *agent, struct process *process, uint64_t cgroup_id);
+
 // A process ended and its figures are final: writes its record, tells correlate and the sinks, removes it.
 void agent_process_end(struct agent *agent, struct process *process);
 
-// Starts a record: {"kind":"...","time_ns":...,"host":... . Close with agent_record_end(). NULL when memory is out (the
-// record is then counted as dropped).
-struct json *agent_record_begin(struct agent *agent, const char *kind, uint64_t boot_ns);
-void agent_record_end(struct agent *agent);
+// Starts a record: {"kind":"...","time_ns":...,"host":... . Close with agent_record_end(). Records of one class
+// never nest; one that met a lack of memory is dropped whole and counted.
+struct json *agent_record_begin(struct agent *agent, const char *kind, enum record_class class, uint64_t boot_ns);
+void agent_record_end(struct agent *agent, enum record_class class);
 
 // A loss: counted, shown in status and written as a record of kind gap.
 void agent_gap(struct agent *agent, const char *room, const char *reason, uint64_t count);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A module is an entry in the table of registry.c: no main, no loop, no printing, no allocation of its own. Core loads
-// and attaches its BPF skeleton, hands it its ring records and calls it on the tick. Functions that may be NULL
-// say so. All return 0 or -errno.
+// A module is an entry in the table of registry.c: no main, no loop, no printing, no allocation of its own. Core
+// loads and attaches its BPF skeleton, hands it its ring records and calls it on the tick. Functions that may be
+// NULL say so. All return 0 or -errno.
 #pragma once
 
 #include <stdbool.h>
@@ -20,13 +20,17 @@ enum { MODULE_WHY_SIZE = 160 };
 
 // What this host offers, found once at start by trying, never by version.
 struct host_env {
-	bool btf; // /sys/kernel/btf/vmlinux is readable
-	bool bpf; // a small program could be loaded
+	bool btf; // the kernel's BTF is readable
 	bool cgroup_unified; // ids come from the default hierarchy
+	int32_t cgroup_subsystem; // else: index of the controller's v1 hierarchy in css_set.subsys; -1: unified
+	uint32_t cgroup_hierarchy; // cgroup_root.hierarchy_id of the chosen hierarchy
+	bool exit_has_group_dead; // tracepoint sched_process_exit passes group_dead, since 6.16
 	uint32_t page_size;
 	uint32_t cpu_count; // possible CPUs
 	uint64_t clock_tick_hz;
 };
+
+struct agent;
 
 // What core lends a module while it lives.
 struct module_host {
@@ -54,10 +58,14 @@ struct module {
 	int (*record)(void *state, const struct event_header *event);
 	// Called every interval. May be NULL.
 	int (*tick)(void *state, uint64_t now_boot_ns);
-	// Appends this module's members to a process, hostsample or cgroup record. May be NULL.
-	void (*process_fields)(void *state, const struct process *process, struct json *json);
+	// A process is about to have its record written: the last moment to complete its figures. May be NULL.
+	void (*process_end)(void *state, struct process *process);
+	// Appends this module's members to a process record, whichever tier the figures came from: without state,
+	// so that the members are the same (null) where the module does not run. May be NULL.
+	void (*process_fields)(const struct process *process, struct json *json);
+	// Appends this module's members to a hostsample or cgroup record. May be NULL.
 	void (*host_fields)(void *state, struct json *json);
-	void (*cgroup_fields)(void *state, const struct cgroup *cgroup, struct json *json);
+	void (*cgroup_fields)(void *state, struct cgroup *cgroup, struct json *json);
 	// Idempotent; takes a half-open state.
 	void (*close)(void *state);
 };

@@ -32,7 +32,7 @@ enum figure {
 	FIGURE_END,
 };
 
-// What a sleeping thread waits for.
+// What a sleeping thread waits for. The names are those of the record's members, blocked_NAME_ns.
 enum blocked {
 	BLOCKED_DISK,
 	BLOCKED_NETWORK_FS,
@@ -44,11 +44,19 @@ enum blocked {
 	BLOCKED_OTHER,
 	BLOCKED_END,
 };
+const char *blocked_name(enum blocked blocked);
 
-// One program a process has been: from an exec (or the fork) to the next exec or the end. One allocation with its
-// strings. All strings are NUL-terminated; NULL is unknown.
+// The strings of an image; shared by a parent and the children it forked until they exec.
+struct program;
+
+enum { IMAGES_MAX = 64 }; // kept of one process: the first and the latest; what is dropped between adds to the first
+
+// One program a process has been: from an exec (or the fork) to the next exec or the end. All strings are
+// NUL-terminated and live as long as the image; NULL is unknown.
 struct image {
 	struct image *next; // the program that replaced this one
+	struct program *program;
+	bool forked; // the copy of the parent's program that a fork makes
 	uint64_t start_boot_ns;
 	struct counters at_start; // figures of the process when this image began
 	uint64_t peak_rss_bytes; // of this image, UNKNOWN until the process ends or when not separable
@@ -85,14 +93,15 @@ struct process {
 
 	struct image *images; // in order, at least one
 	struct image *image; // the current (last) one
-	uint32_t image_count;
+	uint32_t image_count; // in the list
+	uint32_t images_dropped;
 
 	struct counters counters; // the latest known
 	uint64_t rss_bytes;
 	uint64_t peak_rss_bytes;
 	uint64_t anon_bytes, file_bytes, shmem_bytes, swap_bytes; // at exit
 	uint64_t maxrss_at_exec_bytes;
-	uint64_t reclaim_stall_ns, compaction_stall_ns;
+	uint64_t reclaim_stall_ns, compaction_stall_ns; // UNKNOWN without the mem module
 	uint64_t blocked_ns[BLOCKED_END]; // sampled
 	uint32_t blocked_samples;
 	char state; // as in /proc/PID/stat, last seen
@@ -105,6 +114,8 @@ struct process {
 	bool oom;
 	const char *oom_limit; // path of the cgroup whose limit was hit, "host", or NULL
 	bool seeded; // ran before the collector did
+	uint64_t seeded_boot_ns; // when it was first seen, then
+	bool threads_unsure; // sums over threads are lower bounds
 	bool opened; // an opening record was written
 	uint8_t quality[FIGURE_END]; // enum quality
 
@@ -128,6 +139,13 @@ struct process *process_find_exact(struct process_table *table, uint32_t pid, ui
 // Adds an entry with one empty image and links it below its parent. An older entry with the same pid must be gone.
 // -EEXIST, -ENOMEM.
 int process_add(struct process_table *table, const struct event_identity *identity, struct process **ret_process);
+
+// Gives a forked process the program its parent runs, for as long as it does not exec.
+void process_share_image(struct process *process, const struct process *parent);
+
+// Gives the current image these strings. -ENOMEM.
+struct image_strings;
+int process_set_strings(struct process *process, const struct image_strings *strings);
 
 // Appends an image holding copies of the strings; it becomes process->image. -ENOMEM.
 struct image_strings {

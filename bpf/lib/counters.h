@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// Reading what the kernel counts by itself. CPU, switches and faults: the signal struct holds the released threads,
+// each task_struct its own. Run delay and I/O: each task_struct only, so dead threads are summed here.
+#pragma once
+
+#include "bpf/lib/kernel.h"
+
+#include <bpf/bpf_helpers.h>
+
+#include "bpf/event.h"
+
+// Sums over the dead threads of a process that has, or had, more than one; run delay and I/O are kept by the kernel
+// per thread only (signal->ioac holds reaped children too). Absent for the many processes that never had a second
+// thread.
+struct thread_sums {
+	__u64 start_ns;
+	__u64 run_delay_ns;
+	struct task_io_accounting io;
+	__u32 threads_max;
+	__u32 partial; // threads died before this entry was made
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 65536);
+	__type(key, __u32); // tgid
+	__type(value, struct thread_sums);
+} thread_sums SEC(".maps");
+
+static __always_inline struct thread_sums *thread_sums_find(__u32 tgid, __u64 start_ns)
+{
+	struct thread_sums *sums = bpf_map_lookup_elem(&thread_sums, &tgid);
+
+	return sums && sums->start_ns == start_ns ? sums : NULL;
+}
+
+// What released threads left in the signal struct (kernel/exit.c, __exit_signal).
+static __always_inline void counters_from_signal(struct counters *counters, struct signal_struct *signal)
+{
+	counters->cpu_ns = signal->sum_sched_runtime;
+	counters->utime_ns = signal->utime;
+	counters->stime_ns = signal->stime;
+	counters->voluntary_switches = signal->nvcsw;
+	counters->involuntary_switches = signal->nivcsw;
+	counters->minor_faults = signal->min_flt;
+	counters->major_faults = signal->maj_flt;
+}
+
+static __always_inline void counters_add_task(struct counters *counters, struct task_struct *task)
+{
+	counters->cpu_ns += task->se.sum_exec_runtime;
+	counters->utime_ns += task->utime;
+	counters->stime_ns += task->stime;
+	counters->voluntary_switches += task->nvcsw;
+	counters->involuntary_switches += task->nivcsw;
+	counters->minor_faults += task->min_flt;
+	counters->major_faults += task->maj_flt;
+}
+
+static __always_inline void counters_io_task(struct counters *counters, struct task_struct *task)
+{
+	counters->run_delay_ns += task->sched_info.run_delay;
+	counters->rchar_bytes += task->ioac.rchar;
+	counters->wchar_bytes += task->ioac.wchar;
+	counters->read_syscalls += task->ioac.syscr;
+	counters->write_syscalls += task->ioac.syscw;
+	counters->read_bytes += task->ioac.read_bytes;
+	counters->write_bytes += task->ioac.write_bytes;
+	counters->cancelled_write_bytes += task->ioac.cancelled_write_bytes;
+}
+
+static __always_inline void counters_io_sums(struct counters *counters, const struct thread_sums *sums)
+{
+	counters->run_delay_ns = sums->run_delay_ns;
+	counters->rchar_bytes = sums->io.rchar;
+	counters->wchar_bytes = sums->io.wchar;
+	counters->read_syscalls = sums->io.syscr;
+	counters->write_syscalls = sums->io.syscw;
+	counters->read_bytes = sums->io.read_bytes;
+	counters->write_bytes = sums->io.write_bytes;
+	counters->cancelled_write_bytes = sums->io.cancelled_write_bytes;
+	counters->threads_max = sums->threads_max;
+}
+
+static __always_inline void counters_io_zero(struct counters *counters)
+{
+	counters->run_delay_ns = 0;
+	counters->rchar_bytes = counters->wchar_bytes = 0;
+	counters->read_syscalls = counters->write_syscalls = 0;
+	counters->read_bytes = counters->write_bytes = counters->cancelled_write_bytes = 0;
+	counters->threads_max = 1;
+}
+
+static __always_inline void thread_sums_add(struct thread_sums *sums, struct task_struct *task)
+{
+	__sync_fetch_and_add(&sums->run_delay_ns, task->sched_info.run_delay);
+	__sync_fetch_and_add(&sums->io.rchar, task->ioac.rchar);
+	__sync_fetch_and_add(&sums->io.wchar, task->ioac.wchar);
+	__sync_fetch_and_add(&sums->io.syscr, task->ioac.syscr);
+	__sync_fetch_and_add(&sums->io.syscw, task->ioac.syscw);
+	__sync_fetch_and_add(&sums->io.read_bytes, task->ioac.read_bytes);
+	__sync_fetch_and_add(&sums->io.write_bytes, task->ioac.write_bytes);
+	__sync_fetch_and_add(&sums->io.cancelled_write_bytes, task->ioac.cancelled_write_bytes);
+}
+
+// A process got another thread: from now on its dead threads are summed.
+static __always_inline void thread_started(struct task_struct *thread)
+{
+	__u32 tgid = thread->tgid;
+	__u64 start_ns = thread->group_leader->start_boottime;
+	__u32 threads = thread->signal->nr_threads;
+	struct thread_sums *sums = thread_sums_find(tgid, start_ns);
+
+	if (!sums) {
+		struct thread_sums fresh = { .start_ns = start_ns, .threads_max = threads, .partial = threads > 2 };
+
+		bpf_map_update_elem(&thread_sums, &tgid, &fresh, BPF_ANY);
+		return;
+	}
+	if (threads > sums->threads_max)
+		sums->threads_max = threads;
+}

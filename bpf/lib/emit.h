@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// The shared maps and the one way out of the kernel. Lifecycle and detail records have a ring each, so that nothing
+// noisy can crowd out an exit. Every event is counted: seen = submitted + lost + filtered, per ring. Core creates
+// these maps once, with the first skeleton, and gives them to the others by name.
+#pragma once
+
+#include "bpf/lib/kernel.h"
+
+#include <bpf/bpf_helpers.h>
+
+#include "bpf/event.h"
+
+enum { RING_LIFECYCLE, RING_DETAIL, RING_END };
+
+struct event_counts {
+	__u64 count[EVENT_COUNT_END];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 2 << 20);
+} ring_lifecycle SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 256 << 10);
+} ring_detail SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, RING_END);
+	__type(key, __u32);
+	__type(value, struct event_counts);
+} ring_counts SEC(".maps");
+
+// Totals of processes whose last record found the ring full: detail may be lost, sums never.
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__type(key, __u64); // cgroup id
+	__type(value, struct lost_totals);
+} lost_totals SEC(".maps");
+
+// Wake the reader early when this much of a ring is waiting; otherwise it drains on its own timer, and submitting
+// costs no wakeup.
+const volatile __u32 ring_wake_bytes = 512 << 10;
+
+static __always_inline void count_event(__u32 ring, enum event_count what)
+{
+	struct event_counts *counts = bpf_map_lookup_elem(&ring_counts, &ring);
+
+	if (counts)
+		__sync_fetch_and_add(&counts->count[what], 1);
+}
+
+static __always_inline __u64 ring_flags(void *ring, __u64 size)
+{
+	__u64 waiting = bpf_ringbuf_query(ring, BPF_RB_AVAIL_DATA);
+
+	// Once every 64 KiB above the mark, not for every record.
+	if (waiting >= ring_wake_bytes && (waiting & 0xffff) < size + 8)
+		return BPF_RB_FORCE_WAKEUP;
+	return BPF_RB_NO_WAKEUP;
+}
+
+static __always_inline void header_fill(struct event_header *header, __u16 kind, __u32 size)
+{
+	header->kind = kind;
+	header->cpu = bpf_get_smp_processor_id();
+	header->size = size;
+	header->time_ns = bpf_ktime_get_boot_ns();
+}
+
+// Copies a finished record into the lifecycle ring. False: the ring was full (counted).
+static __always_inline bool emit_lifecycle(void *record, __u32 size)
+{
+	if (bpf_ringbuf_output(&ring_lifecycle, record, size, ring_flags(&ring_lifecycle, size))) {
+		count_event(RING_LIFECYCLE, EVENT_COUNT_LOST);
+		return false;
+	}
+	count_event(RING_LIFECYCLE, EVENT_COUNT_SUBMITTED);
+	return true;
+}

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// Which processes are recorded. A policy is given to a process by user space or by a match at exec, and every child
+// inherits it at fork, so a whole tree follows its root, whatever becomes of the parents.
+#pragma once
+
+#include "bpf/lib/kernel.h"
+
+#include <bpf/bpf_helpers.h>
+
+#include "bpf/filter_policy.h"
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 262144);
+	__type(key, __u32); // tgid
+	__type(value, __u8); // enum filter_policy
+} filter_processes SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 256);
+	__type(key, struct filter_key);
+	__type(value, __u8);
+} filter_rules SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct filter_config);
+} filter_config SEC(".maps");
+
+static __always_inline const struct filter_config *filter_settings(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&filter_config, &zero);
+}
+
+static __always_inline bool filter_drops(__u32 tgid)
+{
+	const struct filter_config *config = filter_settings();
+	const __u8 *policy;
+
+	if (!config || !config->active)
+		return false;
+	policy = bpf_map_lookup_elem(&filter_processes, &tgid);
+	return (policy ? *policy : config->default_policy) == FILTER_EXCLUDE;
+}
+
+static __always_inline void filter_inherit(__u32 parent, __u32 child)
+{
+	const struct filter_config *config = filter_settings();
+	const __u8 *policy;
+	__u8 value;
+
+	if (!config || !config->active)
+		return;
+	policy = bpf_map_lookup_elem(&filter_processes, &parent);
+	if (!policy)
+		return;
+	value = *policy;
+	bpf_map_update_elem(&filter_processes, &child, &value, BPF_ANY);
+}
+
+static __always_inline void filter_match(__u32 tgid, const struct filter_key *key)
+{
+	const __u8 *policy = bpf_map_lookup_elem(&filter_rules, key);
+	__u8 value;
+
+	if (!policy)
+		return;
+	value = *policy;
+	bpf_map_update_elem(&filter_processes, &tgid, &value, BPF_ANY);
+}
+
+// At exec: the rules by user, cgroup and name, the most particular last.
+static __always_inline void filter_exec(__u32 tgid, __u32 uid, __u64 cgroup_id, const char comm[16])
+{
+	const struct filter_config *config = filter_settings();
+	struct filter_key key = { .field = FILTER_UID, .number = uid };
+
+	if (!config || !config->active || !config->rules)
+		return;
+	filter_match(tgid, &key);
+	key.field = FILTER_CGROUP;
+	key.number = cgroup_id;
+	filter_match(tgid, &key);
+	key.field = FILTER_COMM;
+	key.number = 0;
+	__builtin_memcpy(key.comm, comm, sizeof(key.comm));
+	filter_match(tgid, &key);
+}
+
+static __always_inline void filter_forget(__u32 tgid)
+{
+	const struct filter_config *config = filter_settings();
+
+	if (config && config->active)
+		bpf_map_delete_elem(&filter_processes, &tgid);
+}

@@ -1,0 +1,481 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// The life of every process: fork, exec, exit of the last thread, release of the task. The kernel has counted
+// everything already; these hooks read its counters at the four moments and hand them on. No policy but the filter,
+// nothing on system calls, switches or faults. Environment and memory are never read; arguments once, at exec.
+#include "bpf/lib/kernel.h"
+
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+
+#include "bpf/lib/compat.h"
+#include "bpf/lib/counters.h"
+#include "bpf/lib/emit.h"
+#include "bpf/lib/filter.h"
+#include "bpf/lib/path.h"
+#include "bpf/proc.h"
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+const volatile __s32 cgroup_subsystem = -1; // index into css_set.subsys; -1: the default hierarchy
+const volatile __u32 cgroup_hierarchy = 0; // cgroup_root.hierarchy_id whose changes are reported
+const volatile __u32 cpu_count = 1; // possible CPUs
+const volatile __u32 page_shift = 12;
+const volatile bool exit_has_group_dead = false; // sched_process_exit passes group_dead, since 6.16
+
+enum {
+	PAYLOAD_HEAD_SIZE = 16384, // both paths, filename and interp together stay below
+	PAYLOAD_SIZE = PAYLOAD_HEAD_SIZE + PROC_ARGS_MAX,
+	INTERP_SIZE = 256,
+};
+
+struct exec_scratch {
+	struct path_cursor cursor;
+	struct path_cursor end; // of the payload so far
+	struct event_exec event;
+	char payload[PAYLOAD_SIZE];
+};
+
+struct exit_scratch {
+	struct path_cursor cursor;
+	struct path_cursor end;
+	struct event_exit event;
+	char payload[PATH_BUFFER_SIZE];
+};
+
+// One entry a CPU (a per-CPU array's values end at 32 KiB); hooks run with preemption off.
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct exec_scratch);
+} exec_scratch SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct exit_scratch);
+} exit_scratch SEC(".maps");
+
+static __always_inline void process_id_fill(struct event_process_id *id, struct task_struct *leader)
+{
+	id->pid = leader->tgid;
+	id->reserved = 0;
+	id->start_ns = leader->start_boottime;
+}
+
+static __always_inline void identity_fill(struct event_identity *identity, struct task_struct *task)
+{
+	struct task_struct *leader = task->group_leader;
+	struct nsproxy *namespaces = task->nsproxy;
+	__u32 *ns = identity->namespaces;
+
+	process_id_fill(&identity->process, leader);
+	process_id_fill(&identity->parent, leader->real_parent->group_leader);
+	identity->cgroup_id = task_cgroup_id(task, cgroup_subsystem);
+	identity->uid = task->real_cred->uid.val;
+	identity->gid = task->real_cred->gid.val;
+	identity->pid_in_namespace = task_pid_in_namespace(leader, &ns[PROC_NAMESPACE_PID]);
+	identity->process_group = signal_pid(task->signal, PIDTYPE_PGID);
+	identity->session = signal_pid(task->signal, PIDTYPE_SID);
+	ns[PROC_NAMESPACE_MNT] = BPF_CORE_READ(namespaces, mnt_ns, ns.inum);
+	ns[PROC_NAMESPACE_NET] = BPF_CORE_READ(namespaces, net_ns, ns.inum);
+	ns[PROC_NAMESPACE_USER] = task->real_cred->user_ns->ns.inum;
+	ns[PROC_NAMESPACE_UTS] = BPF_CORE_READ(namespaces, uts_ns, ns.inum);
+	ns[PROC_NAMESPACE_IPC] = BPF_CORE_READ(namespaces, ipc_ns, ns.inum);
+	ns[PROC_NAMESPACE_CGROUP] = BPF_CORE_READ(namespaces, cgroup_ns, ns.inum);
+	bpf_probe_read_kernel(identity->comm, sizeof(identity->comm), &leader->comm);
+}
+
+SEC("tp_btf/sched_process_fork")
+int BPF_PROG(proc_fork, struct task_struct *parent, struct task_struct *child)
+{
+	struct event_fork event;
+
+	if (child->flags & PF_KTHREAD)
+		return 0;
+	if (child->pid != child->tgid) {
+		thread_started(child);
+		return 0;
+	}
+	filter_inherit(parent->tgid, child->tgid);
+	count_event(RING_LIFECYCLE, EVENT_COUNT_SEEN);
+	if (filter_drops(child->tgid)) {
+		count_event(RING_LIFECYCLE, EVENT_COUNT_FILTERED);
+		return 0;
+	}
+	__builtin_memset(&event, 0, sizeof(event));
+	header_fill(&event.header, EVENT_FORK, sizeof(event));
+	identity_fill(&event.identity, child);
+	emit_lifecycle(&event, sizeof(event));
+	return 0;
+}
+
+static __always_inline __u32 read_kernel_text(char *out, __u32 size, const char *text)
+{
+	long length = bpf_probe_read_kernel_str(out, size, text);
+
+	return length > 0 ? length : 0;
+}
+
+static __always_inline __u32 payload_end(const struct exec_scratch *scratch)
+{
+	return scratch->end.used & (PAYLOAD_HEAD_SIZE - 1);
+}
+
+// exe, cwd, filename, interp, args behind each other. Returns the bytes written.
+static __always_inline __u32 exec_payload(struct exec_scratch *scratch, struct task_struct *task,
+					  struct linux_binprm *bprm)
+{
+	struct event_exec *event = &scratch->event;
+	struct file *exe = task->mm->exe_file;
+	const char *filename = bprm->filename;
+	const char *interp = bprm->interp;
+	unsigned long arg_start = task->mm->arg_start;
+	unsigned long arg_end = task->mm->arg_end;
+	__u32 size;
+
+	size = path_walk(scratch->payload, &scratch->cursor, BPF_CORE_READ(exe, f_path.mnt),
+			 BPF_CORE_READ(exe, f_path.dentry));
+	event->exe_size = size;
+	scratch->end.used = size;
+	size = path_walk(scratch->payload + payload_end(scratch), &scratch->cursor, task->fs->pwd.mnt,
+			 task->fs->pwd.dentry);
+	event->cwd_size = size;
+	scratch->end.used += size;
+	size = read_kernel_text(scratch->payload + payload_end(scratch), PROC_PATH_MAX, filename);
+	event->filename_size = size;
+	scratch->end.used += size;
+	event->interp_size = 0;
+	if (interp != filename) {
+		size = read_kernel_text(scratch->payload + payload_end(scratch), INTERP_SIZE, interp);
+		event->interp_size = size;
+		scratch->end.used += size;
+	}
+	event->args_total = arg_end - arg_start;
+	size = event->args_total > PROC_ARGS_MAX ? PROC_ARGS_MAX : event->args_total;
+	event->args_size = 0;
+	if (!bpf_probe_read_user(scratch->payload + payload_end(scratch), size, (const void *)arg_start))
+		event->args_size = size;
+	else
+		size = 0;
+	return payload_end(scratch) + size;
+}
+
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(proc_exec, struct task_struct *task, int old_pid, struct linux_binprm *bprm)
+{
+	__u32 cpu = bpf_get_smp_processor_id();
+	struct exec_scratch *scratch = bpf_map_lookup_elem(&exec_scratch, &cpu);
+	struct thread_sums *sums;
+	struct event_exec *event;
+	__u32 size;
+
+	if (!scratch)
+		return 0;
+	event = &scratch->event;
+	identity_fill(&event->identity, task);
+	filter_exec(task->tgid, event->identity.uid, event->identity.cgroup_id, event->identity.comm);
+	count_event(RING_LIFECYCLE, EVENT_COUNT_SEEN);
+	if (filter_drops(task->tgid)) {
+		count_event(RING_LIFECYCLE, EVENT_COUNT_FILTERED);
+		return 0;
+	}
+	counters_from_signal(&event->counters, task->signal);
+	counters_add_task(&event->counters, task);
+	counters_io_zero(&event->counters);
+	sums = thread_sums_find(task->tgid, event->identity.process.start_ns);
+	if (sums)
+		counters_io_sums(&event->counters, sums);
+	counters_io_task(&event->counters, task);
+	event->counters.threads = 1;
+	event->maxrss_bytes = (__u64)task->signal->maxrss << page_shift;
+	event->old_pid = old_pid != task->pid ? old_pid : 0;
+	event->reserved = 0;
+	size = sizeof(*event) + exec_payload(scratch, task, bprm);
+	header_fill(&event->header, EVENT_EXEC, size);
+	if (size <= sizeof(*event) + PAYLOAD_SIZE)
+		emit_lifecycle(event, size);
+	return 0;
+}
+
+static __always_inline __u32 exit_status(struct task_struct *task)
+{
+	if (task->signal->flags & SIGNAL_GROUP_EXIT)
+		return task->signal->group_exit_code;
+	return task->group_leader->exit_code;
+}
+
+// The truth about peak memory is in the mm while it lives; signal->maxrss is inherited through exec.
+static __always_inline void exit_memory(struct event_exit *event, struct task_struct *task)
+{
+	struct mm_struct *mm = task->mm;
+	__u64 now, peak;
+
+	event->maxrss_bytes = (__u64)task->signal->maxrss << page_shift;
+	if (!mm) {
+		// Before 6.16 the mm is gone here, but the kernel thread that borrows it may still show it.
+		mm = task->active_mm;
+		peak = mm ? (__u64)BPF_CORE_READ(mm, hiwater_rss) << page_shift : 0;
+		event->peak_rss_bytes = peak;
+		event->flags |= PROC_EXIT_RSS_BOUND;
+		return;
+	}
+	event->flags |= PROC_EXIT_MM_READ;
+	event->anon_bytes = (__u64)mm_counter_pages(mm, MM_ANONPAGES, cpu_count) << page_shift;
+	event->file_bytes = (__u64)mm_counter_pages(mm, MM_FILEPAGES, cpu_count) << page_shift;
+	event->shmem_bytes = (__u64)mm_counter_pages(mm, MM_SHMEMPAGES, cpu_count) << page_shift;
+	event->swap_bytes = (__u64)mm_counter_pages(mm, MM_SWAPENTS, cpu_count) << page_shift;
+	now = event->anon_bytes + event->file_bytes + event->shmem_bytes;
+	peak = (__u64)mm->hiwater_rss << page_shift;
+	event->peak_rss_bytes = peak > now ? peak : now;
+}
+
+SEC("tp_btf/sched_process_exit")
+int BPF_PROG(proc_exit, struct task_struct *task, bool group_dead)
+{
+	struct task_struct *leader = task->group_leader;
+	struct thread_sums *sums;
+	struct exit_scratch *scratch;
+	struct event_exit *event;
+	__u32 zero = 0, size;
+	bool last;
+
+	if (task->flags & PF_KTHREAD)
+		return 0;
+	sums = thread_sums_find(task->tgid, leader->start_boottime);
+	if (sums)
+		thread_sums_add(sums, task);
+	if (exit_has_group_dead)
+		last = ctx[1] & 1;
+	else
+		last = task->signal->live.counter == 0;
+	if (!last)
+		return 0;
+	scratch = bpf_map_lookup_elem(&exit_scratch, &zero);
+	if (!scratch)
+		return 0;
+	event = &scratch->event;
+	count_event(RING_LIFECYCLE, EVENT_COUNT_SEEN);
+	if (filter_drops(task->tgid)) {
+		count_event(RING_LIFECYCLE, EVENT_COUNT_FILTERED);
+		return 0;
+	}
+	__builtin_memset(event, 0, sizeof(*event));
+	identity_fill(&event->identity, task);
+	counters_from_signal(&event->counters, task->signal);
+	counters_add_task(&event->counters, task);
+	if (leader != task)
+		counters_add_task(&event->counters, leader);
+	counters_io_zero(&event->counters);
+	if (sums) {
+		counters_io_sums(&event->counters, sums);
+		if (sums->partial)
+			event->flags |= PROC_EXIT_THREADS_UNSURE;
+	} else {
+		counters_io_task(&event->counters, task);
+	}
+	event->status = exit_status(task);
+	if (task->signal->oom_mm)
+		event->flags |= PROC_EXIT_OOM_VICTIM;
+	exit_memory(event, task);
+	size = sizeof(*event);
+	if (task->flags & PF_FORKNOEXEC) {
+		event->cwd_size =
+			path_walk(scratch->payload, &scratch->cursor, task->fs->pwd.mnt, task->fs->pwd.dentry);
+		scratch->end.used = event->cwd_size;
+		size += scratch->end.used;
+	}
+	header_fill(&event->header, EVENT_EXIT, size);
+	if (size <= sizeof(*event) + PATH_BUFFER_SIZE)
+		emit_lifecycle(event, size);
+	return 0;
+}
+
+static __always_inline void lost_add(const struct event_free *event)
+{
+	struct lost_totals fresh = {
+		.processes = 1,
+		.cpu_ns = event->counters.cpu_ns,
+		.read_bytes = event->counters.read_bytes,
+		.write_bytes = event->counters.write_bytes,
+	};
+	struct lost_totals *totals = bpf_map_lookup_elem(&lost_totals, &event->cgroup_id);
+
+	if (!totals) {
+		if (!bpf_map_update_elem(&lost_totals, &event->cgroup_id, &fresh, BPF_NOEXIST))
+			return;
+		totals = bpf_map_lookup_elem(&lost_totals, &event->cgroup_id);
+		if (!totals)
+			return;
+	}
+	__sync_fetch_and_add(&totals->processes, 1);
+	__sync_fetch_and_add(&totals->cpu_ns, event->counters.cpu_ns);
+	__sync_fetch_and_add(&totals->read_bytes, event->counters.read_bytes);
+	__sync_fetch_and_add(&totals->write_bytes, event->counters.write_bytes);
+}
+
+// Called once the parent has reaped it: by now __exit_signal() of every thread has run, the leader's last, so the
+// signal struct holds the whole process to the nanosecond.
+SEC("tp_btf/sched_process_free")
+int BPF_PROG(proc_free, struct task_struct *task)
+{
+	struct event_free event;
+	struct thread_sums *sums;
+	__u32 tgid = task->tgid;
+
+	if (task->flags & PF_KTHREAD || task->pid != task->tgid)
+		return 0;
+	count_event(RING_LIFECYCLE, EVENT_COUNT_SEEN);
+	sums = thread_sums_find(tgid, task->start_boottime);
+	if (filter_drops(tgid)) {
+		count_event(RING_LIFECYCLE, EVENT_COUNT_FILTERED);
+	} else {
+		__builtin_memset(&event, 0, sizeof(event));
+		process_id_fill(&event.process, task);
+		event.cgroup_id = task_cgroup_id(task, cgroup_subsystem);
+		counters_from_signal(&event.counters, task->signal);
+		counters_io_zero(&event.counters);
+		if (sums)
+			counters_io_sums(&event.counters, sums);
+		else
+			counters_io_task(&event.counters, task);
+		header_fill(&event.header, EVENT_FREE, sizeof(event));
+		if (!emit_lifecycle(&event, sizeof(event)))
+			lost_add(&event);
+	}
+	if (sums)
+		bpf_map_delete_elem(&thread_sums, &tgid);
+	filter_forget(tgid);
+	return 0;
+}
+
+// One record for each thread-group leader, and one for each further thread that still lives: user space adds them up.
+SEC("iter/task")
+int proc_live(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+	struct thread_sums *sums;
+	struct event_live event;
+	struct mm_struct *mm;
+
+	if (!task || task->flags & PF_KTHREAD || filter_drops(task->tgid))
+		return 0;
+	__builtin_memset(&event, 0, sizeof(event));
+	counters_io_zero(&event.counters);
+	if (task->pid != task->tgid) {
+		struct event_live_thread *thread = (void *)&event;
+
+		process_id_fill(&thread->process, task->group_leader);
+		__builtin_memset(&thread->counters, 0, sizeof(thread->counters));
+		counters_add_task(&thread->counters, task);
+		counters_io_task(&thread->counters, task);
+		header_fill(&thread->header, EVENT_LIVE_THREAD, sizeof(*thread));
+		bpf_seq_write(ctx->meta->seq, thread, sizeof(*thread));
+		return 0;
+	}
+	identity_fill(&event.identity, task);
+	counters_from_signal(&event.counters, task->signal);
+	counters_add_task(&event.counters, task);
+	sums = thread_sums_find(task->tgid, task->start_boottime);
+	if (sums)
+		counters_io_sums(&event.counters, sums);
+	if (!sums || !task->exit_state)
+		counters_io_task(&event.counters, task);
+	event.counters.threads = task->signal->nr_threads;
+	if (event.counters.threads > event.counters.threads_max)
+		event.counters.threads_max = event.counters.threads;
+	if (task->signal->live.counter == 0) {
+		event.zombie = 1;
+		event.status = exit_status(task);
+		if (task->signal->oom_mm)
+			event.flags |= PROC_EXIT_OOM_VICTIM;
+	}
+	mm = task->mm;
+	if (mm) {
+		// Without each CPU's share: enough between start and end, and cheap on many CPUs.
+		event.rss_bytes = (__u64)(mm_counter_pages(mm, MM_ANONPAGES, 0) +
+					  mm_counter_pages(mm, MM_FILEPAGES, 0) +
+					  mm_counter_pages(mm, MM_SHMEMPAGES, 0))
+				  << page_shift;
+		event.swap_bytes = (__u64)mm_counter_pages(mm, MM_SWAPENTS, 0) << page_shift;
+		event.peak_rss_bytes = (__u64)mm->hiwater_rss << page_shift;
+		if (event.peak_rss_bytes < event.rss_bytes)
+			event.peak_rss_bytes = event.rss_bytes;
+		event.flags |= PROC_EXIT_MM_READ;
+	}
+	event.state = task_state(task) | task->exit_state;
+	header_fill(&event.header, EVENT_LIVE, sizeof(event));
+	bpf_seq_write(ctx->meta->seq, &event, sizeof(event));
+	return 0;
+}
+
+struct cgroup_scratch {
+	struct event_cgroup event;
+	char path[PROC_PATH_MAX];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct cgroup_scratch);
+} cgroup_scratch SEC(".maps");
+
+static __always_inline void cgroup_changed(struct cgroup *cgroup, const char *path, __u32 change)
+{
+	struct cgroup_scratch *scratch;
+	__u32 zero = 0, size;
+
+	if ((__u32)cgroup->root->hierarchy_id != cgroup_hierarchy)
+		return;
+	scratch = bpf_map_lookup_elem(&cgroup_scratch, &zero);
+	if (!scratch)
+		return;
+	count_event(RING_LIFECYCLE, EVENT_COUNT_SEEN);
+	__builtin_memset(&scratch->event, 0, sizeof(scratch->event));
+	scratch->event.cgroup_id = cgroup->kn->id;
+	scratch->event.change = change;
+	size = read_kernel_text(scratch->path, sizeof(scratch->path), path);
+	scratch->event.path_size = size;
+	size += sizeof(scratch->event);
+	header_fill(&scratch->event.header, EVENT_CGROUP, size);
+	if (size <= sizeof(*scratch))
+		emit_lifecycle(scratch, size);
+}
+
+SEC("tp_btf/cgroup_mkdir")
+int BPF_PROG(proc_cgroup_mkdir, struct cgroup *cgroup, const char *path)
+{
+	cgroup_changed(cgroup, path, PROC_CGROUP_MADE);
+	return 0;
+}
+
+SEC("tp_btf/cgroup_rmdir")
+int BPF_PROG(proc_cgroup_rmdir, struct cgroup *cgroup, const char *path)
+{
+	cgroup_changed(cgroup, path, PROC_CGROUP_REMOVED);
+	return 0;
+}
+
+// Runtimes move a process after its exec.
+SEC("tp_btf/cgroup_attach_task")
+int BPF_PROG(proc_cgroup_attach, struct cgroup *cgroup, const char *path, struct task_struct *task, bool threadgroup)
+{
+	struct event_move event;
+
+	if ((__u32)cgroup->root->hierarchy_id != cgroup_hierarchy || task->flags & PF_KTHREAD)
+		return 0;
+	count_event(RING_LIFECYCLE, EVENT_COUNT_SEEN);
+	if (filter_drops(task->tgid)) {
+		count_event(RING_LIFECYCLE, EVENT_COUNT_FILTERED);
+		return 0;
+	}
+	__builtin_memset(&event, 0, sizeof(event));
+	process_id_fill(&event.process, task->group_leader);
+	event.cgroup_id = cgroup->kn->id;
+	header_fill(&event.header, EVENT_MOVE, sizeof(event));
+	emit_lifecycle(&event, sizeof(event));
+	return 0;
+}

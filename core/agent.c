@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+// The agent: owns the rooms, moves records from one to the next, keeps the books of what was lost. It decides
+// nothing about processes (modules do), tools (rules do) or storage (sinks do). Single-threaded, driven by the
+// caller's loop.
+#include "core/agent.h"
+
+#include <bpf/btf.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/agent_private.h"
+#include "core/base/cleanup.h"
+#include "core/base/fs.h"
+#include "core/base/log.h"
+#include "core/base/loop.h"
+#include "core/probe.h"
+
+static const uint64_t TICK_NS = 100 * 1000 * 1000ULL;
+static const uint64_t SECOND_NS = 1000 * 1000 * 1000ULL;
+
+void agent_options_default(struct agent_options *options)
+{
+	*options = (struct agent_options){
+		.drain_ns = 20 * 1000 * 1000ULL,
+		.sample_ns = 10 * SECOND_NS,
+		.ring_bytes = 2 << 20,
+	};
+}
+
+static int sinks_write(void *context, const char *records, size_t length, uint32_t count, enum record_class class)
+{
+	struct agent *agent = context;
+	int result = 0;
+
+	for (uint32_t i = 0; i < agent->options.sink_count; i++) {
+		const struct agent_sink *sink = &agent->options.sinks[i];
+		int one = sink->write ? sink->write(sink->context, records, length, count, class) : 0;
+
+		if (one < 0)
+			result = one;
+	}
+	return result;
+}
+
+void agent_flush(struct agent *agent)
+{
+	for (int class = 0; class < RECORD_CLASS_END; class++)
+		batch_flush(&agent->batches[class]);
+}
+
+static void after_drain(void *context, uint32_t records)
+{
+	struct agent *agent = context;
+
+	agent->events += records;
+	agent_flush(agent);
+}
+
+static void identity_read(struct agent *agent)
+{
+	CLEANUP(buf_free) struct buf boot = BUF_INIT;
+
+	if (gethostname(agent->host, sizeof(agent->host) - 1))
+		snprintf(agent->host, sizeof(agent->host), "unknown");
+	if (!fs_read("/proc/sys/kernel/random/boot_id", 64, &boot) && boot.data)
+		snprintf(agent->boot, sizeof(agent->boot), "%.36s", boot.data);
+}
+
+static void modules_tick(struct agent *agent, uint64_t now_ns)
+{
+	for (size_t i = 0; i < agent->loader.count; i++) {
+		struct loaded_module *loaded = &agent->loader.modules[i];
+
+		if (loaded->state == MODULE_RUNNING && loaded->module->tick)
+			loaded->module->tick(loaded->data, now_ns);
+	}
+}
+
+static void on_tick(void *context, uint64_t now_ns)
+{
+	struct agent *agent = context;
+
+	modules_tick(agent, now_ns);
+	if (now_ns - agent->second_ns >= SECOND_NS) {
+		agent->second_ns = now_ns;
+		clock_offset_update(&agent->clock);
+		agent_losses_read(agent);
+	}
+	if (now_ns - agent->sample_ns >= agent->options.sample_ns) {
+		agent->sample_ns = now_ns;
+		agent_sample(agent, now_ns);
+	}
+	agent_flush(agent);
+	for (uint32_t i = 0; i < agent->options.sink_count; i++) {
+		if (agent->options.sinks[i].tick)
+			agent->options.sinks[i].tick(agent->options.sinks[i].context, now_ns);
+	}
+}
+
+static int kernel_start(struct agent *agent, struct buf *why)
+{
+	struct loader_options options = {
+		.ring_bytes = agent->options.ring_bytes,
+		.root_pid = agent->options.root_pid,
+	};
+	struct btf *btf = NULL;
+	int result = probe_btf(&btf);
+
+	if (result < 0) {
+		buf_printf(why, "the kernel gives no BTF (/sys/kernel/btf/vmlinux): %s", strerror(-result));
+		return result;
+	}
+	probe_host(btf, agent->cgroups, &agent->env);
+	result = loader_start(&agent->loader, btf, &agent->env, agent, &options);
+	btf__free(btf);
+	if (result < 0) {
+		buf_printf(why, "module proc: %s", agent->loader.count ? agent->loader.modules[0].why : "missing");
+		return result;
+	}
+	result = reader_new(&agent->loader, agent->options.loop, agent->options.drain_ns, after_drain, agent,
+				    &agent->reader);
+	if (result < 0)
+		buf_printf(why, "reading the rings: %s", strerror(-result));
+	return result;
+}
+
+static int rooms_open(struct agent *agent, struct buf *why)
+{
+	int result = process_table_new(&agent->processes);
+
+	if (!result)
+		result = rules_load(agent->options.rules_directory, &agent->rules, why);
+	if (!result)
+		result = correlate_new(agent->rules, agent->boot, &agent->correlate);
+	if (result < 0)
+		return result;
+	result = cgroup_table_new(&agent->cgroups);
+	if (result == -ENOENT)
+		return 0;
+	return result < 0 ? result : cgroup_table_scan(agent->cgroups);
+}
+
+int agent_new(const struct agent_options *options, struct agent **ret_agent, struct buf *why)
+{
+	struct agent *agent = calloc(1, sizeof(*agent));
+	int result;
+
+	if (!agent)
+		return -ENOMEM;
+	agent->options = *options;
+	agent->start_boot_ns = agent->second_ns = agent->sample_ns = clock_boot_ns();
+	for (int class = 0; class < RECORD_CLASS_END; class++)
+		batch_init(&agent->batches[class], (enum record_class)class, sinks_write, agent);
+	clock_offset_update(&agent->clock);
+	identity_read(agent);
+	result = rooms_open(agent, why);
+	if (result < 0 && !why->length)
+		buf_printf(why, "starting: %s", strerror(-result));
+	if (!result && options->fallback)
+		probe_host(NULL, agent->cgroups, &agent->env);
+	else if (!result)
+		result = kernel_start(agent, why);
+	if (!result)
+		result = loop_add_timer(options->loop, TICK_NS, on_tick, agent, &agent->tick);
+	if (result < 0) {
+		agent_free(agent);
+		return result;
+	}
+	agent_host_record(agent);
+	*ret_agent = agent;
+	return 0;
+}
+
+static void end_references(void *context, struct process *process)
+{
+	correlate_end(((struct agent *)context)->correlate, process);
+}
+
+void agent_free(struct agent *agent)
+{
+	if (!agent)
+		return;
+	if (agent->tick)
+		loop_timer_set(agent->tick, 0);
+	reader_free(agent->reader);
+	loader_stop(&agent->loader);
+	if (agent->processes && agent->correlate)
+		process_each(agent->processes, end_references, agent);
+	correlate_free(agent->correlate);
+	process_table_free(agent->processes);
+	cgroup_table_free(agent->cgroups);
+	rules_free(agent->rules);
+	for (int class = 0; class < RECORD_CLASS_END; class++)
+		batch_free(&agent->batches[class]);
+	free(agent);
+}
+
+int agent_reload(struct agent *agent, struct buf *why)
+{
+	struct rules *fresh;
+	int result = rules_load(agent->options.rules_directory, &fresh, why);
+
+	if (result < 0)
+		return result;
+	correlate_set_rules(agent->correlate, fresh);
+	rules_free(agent->rules);
+	agent->rules = fresh;
+	return 0;
+}
+
+struct process_table *agent_processes(struct agent *agent)
+{
+	return agent->processes;
+}
+
+struct cgroup_table *agent_cgroups(struct agent *agent)
+{
+	return agent->cgroups;
+}
+
+struct correlate *agent_correlate(struct agent *agent)
+{
+	return agent->correlate;
+}
+
+const struct clock_offset *agent_clock(const struct agent *agent)
+{
+	return &agent->clock;
+}

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// The agent's inside, for the files agent*.c only.
+#pragma once
+
+#include "core/agent.h"
+#include "core/batch.h"
+#include "core/loader.h"
+#include "core/reader.h"
+
+struct gap_count {
+	const char *room;
+	const char *reason;
+	uint64_t count;
+};
+
+enum { GAPS_MAX = 16 };
+
+struct agent {
+	struct agent_options options;
+	struct host_env env;
+	struct clock_offset clock;
+	char host[256];
+	char boot[40];
+	uint64_t start_boot_ns;
+	struct loader loader;
+	struct reader *reader; // NULL: fallback
+	struct process_table *processes;
+	struct cgroup_table *cgroups; // NULL: no cgroup file system
+	struct rules *rules;
+	struct correlate *correlate;
+	struct batch batches[RECORD_CLASS_END];
+	struct loop_timer *tick;
+	uint64_t second_ns, sample_ns; // when each was last done
+	uint64_t events; // ring records read
+	uint64_t ended; // process records written
+	uint64_t ring_lost; // already told as a gap
+	struct gap_count gaps[GAPS_MAX];
+	size_t gap_count;
+};
+
+// Hands what is in the batches to the sinks.
+void agent_flush(struct agent *agent);
+void agent_host_record(struct agent *agent);
+// Turns what the kernel counted as lost since the last call into gap records.
+void agent_losses_read(struct agent *agent);
+// Writes hostsample, cgroup and sample records.
+void agent_sample(struct agent *agent, uint64_t now_boot_ns);

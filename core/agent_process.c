@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the agent does for one process: resolve its cgroup and place when it starts, execs or moves, write its
+// record when it ends, and at the very end account for those that still live.
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/agent_private.h"
+#include "core/base/arena.h"
+#include "core/base/clock.h"
+#include "core/proc_read.h"
+#include "core/record.h"
+
+static void cgroup_count(struct process *process, int change)
+{
+	struct cgroup *cgroup = (struct cgroup *)process->cgroup;
+
+	if (cgroup)
+		cgroup->processes = (uint32_t)((int)cgroup->processes + change);
+}
+
+static void cgroup_resolve(struct agent *agent, struct process *process)
+{
+	cgroup_count(process, -1);
+	process->cgroup = agent->cgroups ? cgroup_find(agent->cgroups, process->cgroup_id) : NULL;
+	cgroup_count(process, 1);
+}
+
+void agent_process_seed(struct agent *agent, struct process *process)
+{
+	struct image_strings strings = { 0 };
+	struct arena arena;
+
+	arena_init(&arena, 32 * 1024);
+	if (!proc_read_image_of(process->pid, process->start_boot_ns, &arena, &strings) &&
+	    !process_set_strings(process, &strings))
+		process->quality[FIGURE_ARGS] = QUALITY_SAMPLED;
+	arena_free(&arena);
+	agent_process_start(agent, process);
+	agent_process_exec(agent, process);
+}
+
+void agent_process_start(struct agent *agent, struct process *process)
+{
+	cgroup_resolve(agent, process);
+	correlate_fork(agent->correlate, process);
+}
+
+void agent_process_exec(struct agent *agent, struct process *process)
+{
+	cgroup_resolve(agent, process);
+	correlate_exec(agent->correlate, process);
+}
+
+void agent_process_move(struct agent *agent, struct process *process, uint64_t cgroup_id)
+{
+	if (process->cgroup_id == cgroup_id && process->cgroup)
+		return;
+	process->cgroup_id = cgroup_id;
+	cgroup_resolve(agent, process);
+	correlate_cgroup(agent->correlate, process);
+}
+
+static void process_record(struct agent *agent, struct process *process)
+{
+	uint64_t at = process->exit_boot_ns ? process->exit_boot_ns : clock_boot_ns();
+	struct json *json = agent_record_begin(agent, "process", RECORD_EVENT, at);
+
+	record_process(process, &agent->clock, json);
+	agent_record_end(agent, RECORD_EVENT);
+}
+
+static void oom_record(struct agent *agent, struct process *process)
+{
+	struct json *json = agent_record_begin(agent, "oom", RECORD_EVENT, process->exit_boot_ns);
+
+	json_put_u64(json, "pid", process->pid);
+	json_put_u64(json, "start_boot_ns", process->start_boot_ns);
+	json_put_string(json, "comm", process->image->comm);
+	json_put_string(json, "tool", process->image->tool);
+	json_put_string(json, "limit", process->oom_limit);
+	json_put_known_u64(json, "peak_rss_bytes", process->peak_rss_bytes);
+	cgroup_write(process->cgroup, json);
+	agent_record_end(agent, RECORD_EVENT);
+}
+
+static void modules_end(struct agent *agent, struct process *process)
+{
+	for (size_t i = 0; i < agent->loader.count; i++) {
+		struct loaded_module *loaded = &agent->loader.modules[i];
+
+		if (loaded->state == MODULE_RUNNING && loaded->module->process_end)
+			loaded->module->process_end(loaded->data, process);
+	}
+}
+
+void agent_process_end(struct agent *agent, struct process *process)
+{
+	modules_end(agent, process);
+	if (process->oom)
+		oom_record(agent, process);
+	process_record(agent, process);
+	agent->ended++;
+	for (uint32_t i = 0; i < agent->options.sink_count; i++) {
+		if (agent->options.sinks[i].process_end)
+			agent->options.sinks[i].process_end(agent->options.sinks[i].context, process);
+	}
+	correlate_end(agent->correlate, process);
+	cgroup_count(process, -1);
+	process_remove(agent->processes, process);
+}
+
+struct count_living {
+	size_t living, ended;
+};
+
+static void count_one(void *context, struct process *process)
+{
+	struct count_living *count = context;
+
+	if (process->exit_boot_ns)
+		count->ended++;
+	else
+		count->living++;
+}
+
+size_t agent_living(struct agent *agent)
+{
+	struct count_living count = { 0 };
+
+	process_each(agent->processes, count_one, &count);
+	return count.living;
+}
+
+static void finish_ended(void *context, struct process *process)
+{
+	if (process->exit_boot_ns)
+		agent_process_end(context, process);
+}
+
+static void finish_living(void *context, struct process *process)
+{
+	agent_process_end(context, process);
+}
+
+static void finish_tick(struct agent *agent)
+{
+	struct loaded_module *proc = loader_find(&agent->loader, MODULE_PROC);
+
+	// The live iterator gives the last figures of those that live, and the final ones of zombies.
+	if (proc && proc->module->tick)
+		proc->module->tick(proc->data, UINT64_MAX);
+}
+
+void agent_finish(struct agent *agent, uint64_t wait_ns)
+{
+	uint64_t deadline = clock_boot_ns() + wait_ns;
+
+	while (agent->reader) {
+		struct count_living count = { 0 };
+
+		reader_drain(agent->reader);
+		process_each(agent->processes, count_one, &count);
+		if (!count.ended || clock_boot_ns() >= deadline)
+			break;
+		poll(NULL, 0, 5);
+	}
+	finish_tick(agent);
+	process_each(agent->processes, finish_ended, agent);
+	process_each(agent->processes, finish_living, agent);
+	agent_losses_read(agent);
+	agent_flush(agent);
+}
+
+struct write_living {
+	struct agent *agent;
+	struct buf *out;
+};
+
+static void write_one(void *context, struct process *process)
+{
+	struct write_living *write = context;
+	struct json json = json_to(write->out);
+
+	if (process->exit_boot_ns)
+		return;
+	json_open_object(&json);
+	json_put_string(&json, "kind", "process");
+	json_put_string(&json, "state", (char[]){ process->state, '\0' });
+	json_put_known_u64(&json, "rss_bytes", process->rss_bytes);
+	record_process(process, &write->agent->clock, &json);
+	json_close_object(&json);
+	json_end_line(&json);
+}
+
+void agent_processes_write(struct agent *agent, struct buf *out)
+{
+	struct write_living write = { agent, out };
+
+	process_each(agent->processes, write_one, &write);
+}

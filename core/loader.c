@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+// The loader room: every BPF object enters the kernel here and nowhere else. Programs whose tracepoint this kernel
+// lacks are left out one by one; shared maps are made with the first object and lent to the rest by name.
+#include "core/loader.h"
+
+#include <bpf/bpf.h>
+#include <bpf/btf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bpf/filter_policy.h"
+#include "core/base/log.h"
+#include "core/probe.h"
+
+struct shared_map {
+	const char *name;
+	size_t offset; // of its descriptor in struct loader
+};
+
+static const struct shared_map shared_maps[] = {
+	{ "ring_lifecycle", offsetof(struct loader, ring_lifecycle_fd) },
+	{ "ring_detail", offsetof(struct loader, ring_detail_fd) },
+	{ "ring_counts", offsetof(struct loader, ring_counts_fd) },
+	{ "lost_totals", offsetof(struct loader, lost_totals_fd) },
+	{ "filter_config", offsetof(struct loader, filter_config_fd) },
+	{ "filter_rules", offsetof(struct loader, filter_rules_fd) },
+	{ "filter_processes", offsetof(struct loader, filter_processes_fd) },
+};
+
+const char *module_state_name(enum module_state state)
+{
+	static const char *const names[] = { "off", "running", "unsupported", "failed" };
+
+	return names[state];
+}
+
+static int print_libbpf(enum libbpf_print_level level, const char *format, va_list arguments)
+{
+	char text[512];
+
+	if (level == LIBBPF_DEBUG)
+		return 0;
+	vsnprintf(text, sizeof(text), format, arguments);
+	text[strcspn(text, "\n")] = '\0';
+	log_debug("libbpf: %s", text);
+	return 0;
+}
+
+static int *shared_fd(struct loader *loader, const struct shared_map *map)
+{
+	return (int *)((char *)loader + map->offset);
+}
+
+static int maps_lend(struct loader *loader, struct bpf_object *object, uint64_t ring_bytes)
+{
+	for (size_t i = 0; i < sizeof(shared_maps) / sizeof(shared_maps[0]); i++) {
+		struct bpf_map *map = bpf_object__find_map_by_name(object, shared_maps[i].name);
+		int fd = *shared_fd(loader, &shared_maps[i]);
+		int result = 0;
+
+		if (!map)
+			continue;
+		if (fd >= 0)
+			result = bpf_map__reuse_fd(map, fd);
+		else if (!strcmp(shared_maps[i].name, "ring_lifecycle"))
+			result = bpf_map__set_max_entries(map, (__u32)ring_bytes);
+		if (result < 0)
+			return result;
+	}
+	return 0;
+}
+
+static void maps_keep(struct loader *loader, struct bpf_object *object)
+{
+	for (size_t i = 0; i < sizeof(shared_maps) / sizeof(shared_maps[0]); i++) {
+		struct bpf_map *map = bpf_object__find_map_by_name(object, shared_maps[i].name);
+		int *fd = shared_fd(loader, &shared_maps[i]);
+
+		if (map && *fd < 0)
+			*fd = bpf_map__fd(map);
+	}
+}
+
+// A map of one scratch entry for each CPU.
+static void maps_size(struct bpf_object *object, uint32_t cpu_count)
+{
+	struct bpf_map *map = bpf_object__find_map_by_name(object, "exec_scratch");
+
+	if (map)
+		bpf_map__set_max_entries(map, cpu_count);
+}
+
+static void programs_fit(struct loaded_module *loaded, struct bpf_object *object, const struct btf *btf)
+{
+	struct bpf_program *program;
+
+	bpf_object__for_each_program(program, object) {
+		const char *section = bpf_program__section_name(program);
+
+		if (strncmp(section, "tp_btf/", 7) || probe_tracepoint(btf, section + 7, 0))
+			continue;
+		bpf_program__set_autoload(program, false);
+		snprintf(loaded->why, sizeof(loaded->why), "this kernel has no tracepoint %s", section + 7);
+	}
+}
+
+static void module_failed(struct loaded_module *loaded, const char *step, int error)
+{
+	loaded->state = MODULE_FAILED;
+	snprintf(loaded->why, sizeof(loaded->why), "%s: %s", step, strerror(-error));
+}
+
+// Only root_pid and what it starts: set before anything is attached, so that the rest of the host never shows.
+static int filter_tree(struct loader *loader, uint32_t root_pid)
+{
+	struct filter_config config = { .active = 1, .default_policy = FILTER_EXCLUDE };
+	uint8_t include = FILTER_INCLUDE;
+	uint32_t zero = 0;
+	int result;
+
+	if (!root_pid || loader->filter_config_fd < 0)
+		return 0;
+	result = bpf_map_update_elem(loader->filter_processes_fd, &root_pid, &include, BPF_ANY);
+	if (!result)
+		result = bpf_map_update_elem(loader->filter_config_fd, &zero, &config, BPF_ANY);
+	return result;
+}
+
+static void module_load(struct loader *loader, struct loaded_module *loaded, const struct btf *btf,
+			const struct loader_options *options)
+{
+	struct bpf_object_skeleton *skeleton = loaded->skeleton;
+	struct bpf_object *object = *skeleton->obj;
+	int result;
+
+	programs_fit(loaded, object, btf);
+	maps_size(object, loaded->host.env->cpu_count);
+	result = maps_lend(loader, object, options->ring_bytes);
+	if (result < 0) {
+		module_failed(loaded, "sharing the rings", result);
+		return;
+	}
+	result = bpf_object__load_skeleton(skeleton);
+	if (result < 0) {
+		module_failed(loaded, "the kernel refused its programs", result);
+		return;
+	}
+	maps_keep(loader, object);
+	result = filter_tree(loader, options->root_pid);
+	if (!result)
+		result = bpf_object__attach_skeleton(skeleton);
+	if (result < 0)
+		module_failed(loaded, "attaching its programs", result);
+}
+
+static void module_start(struct loader *loader, struct loaded_module *loaded, const struct btf *btf,
+			 const struct loader_options *options)
+{
+	const struct module *module = loaded->module;
+	int result = module->supported(loaded->host.env, loaded->why);
+
+	if (result < 0) {
+		loaded->state = MODULE_UNSUPPORTED;
+		return;
+	}
+	loaded->data = calloc(1, module->state_size ? module->state_size : 1);
+	if (!loaded->data) {
+		module_failed(loaded, "starting", -ENOMEM);
+		return;
+	}
+	result = module->open(loaded->data, &loaded->host, &loaded->skeleton);
+	if (result < 0) {
+		module_failed(loaded, "opening", result);
+		return;
+	}
+	loaded->state = MODULE_RUNNING;
+	if (loaded->skeleton)
+		module_load(loader, loaded, btf, options);
+	if (loaded->state != MODULE_RUNNING || !module->start)
+		return;
+	result = module->start(loaded->data);
+	if (result < 0)
+		module_failed(loaded, "starting", result);
+}
+
+int loader_start(struct loader *loader, const struct btf *btf, const struct host_env *env, struct agent *agent,
+		 const struct loader_options *options)
+{
+	*loader = (struct loader){ 0 };
+	for (size_t i = 0; i < sizeof(shared_maps) / sizeof(shared_maps[0]); i++)
+		*shared_fd(loader, &shared_maps[i]) = -1;
+	libbpf_set_print(print_libbpf);
+	for (size_t i = 0; modules[i] && loader->count < LOADED_MODULES_MAX; i++) {
+		struct loaded_module *loaded = &loader->modules[loader->count++];
+
+		loaded->module = modules[i];
+		loaded->host = (struct module_host){ .env = env, .agent = agent };
+		module_start(loader, loaded, btf, options);
+		if (loaded->state == MODULE_FAILED)
+			modules[i]->close(loaded->data);
+	}
+	return loader_find(loader, MODULE_PROC) ? 0 : -ENOTSUP;
+}
+
+void loader_stop(struct loader *loader)
+{
+	for (size_t i = loader->count; i-- > 0;) {
+		struct loaded_module *loaded = &loader->modules[i];
+
+		if (loaded->state == MODULE_RUNNING)
+			loaded->module->close(loaded->data);
+		free(loaded->data);
+		loaded->data = NULL;
+		loaded->state = MODULE_OFF;
+	}
+	loader->count = 0;
+}
+
+struct loaded_module *loader_find(struct loader *loader, enum module_id id)
+{
+	for (size_t i = 0; i < loader->count; i++) {
+		if (loader->modules[i].module->id == id && loader->modules[i].state == MODULE_RUNNING)
+			return &loader->modules[i];
+	}
+	return NULL;
+}

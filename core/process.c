@@ -1,0 +1,384 @@
+// SPDX-License-Identifier: Apache-2.0
+// The process table: an open hash of chained entries keyed by pid, which doubles when full. An entry owns its images;
+// their strings are one counted allocation, so that forked children do not copy them. Nothing here knows of modules,
+// rules or records.
+#include "core/process.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct process_table {
+	struct process **buckets;
+	size_t bucket_count; // a power of two
+	size_t count;
+};
+
+struct program {
+	uint32_t references;
+	struct image_strings strings;
+};
+
+enum { BUCKETS_AT_START = 1024 };
+
+const char *quality_name(enum quality quality)
+{
+	switch (quality) {
+	case QUALITY_EXACT:
+		return "exact";
+	case QUALITY_SAMPLED:
+		return "sampled";
+	case QUALITY_ESTIMATED:
+		return "estimated";
+	case QUALITY_UNKNOWN:
+		break;
+	}
+	return "unknown";
+}
+
+int process_table_new(struct process_table **ret_table)
+{
+	struct process_table *table = calloc(1, sizeof(*table));
+
+	if (!table)
+		return -ENOMEM;
+	table->bucket_count = BUCKETS_AT_START;
+	table->buckets = calloc(table->bucket_count, sizeof(*table->buckets));
+	if (!table->buckets) {
+		free(table);
+		return -ENOMEM;
+	}
+	*ret_table = table;
+	return 0;
+}
+
+const char *blocked_name(enum blocked blocked)
+{
+	static const char *const names[BLOCKED_END] = {
+		[BLOCKED_DISK] = "disk",     [BLOCKED_NETWORK_FS] = "network_fs", [BLOCKED_SOCKET] = "socket",
+		[BLOCKED_PIPE] = "pipe",     [BLOCKED_LOCK] = "lock",		  [BLOCKED_CHILD] = "child",
+		[BLOCKED_TIMER] = "timer",   [BLOCKED_OTHER] = "other",
+	};
+
+	return blocked < BLOCKED_END ? names[blocked] : "unknown";
+}
+
+static void image_free(struct image *image)
+{
+	if (image->program && --image->program->references == 0)
+		free(image->program);
+	free(image);
+}
+
+static void image_free_all(struct image *image)
+{
+	while (image) {
+		struct image *next = image->next;
+
+		image_free(image);
+		image = next;
+	}
+}
+
+void process_table_free(struct process_table *table)
+{
+	if (!table)
+		return;
+	for (size_t i = 0; i < table->bucket_count; i++) {
+		struct process *process = table->buckets[i];
+
+		while (process) {
+			struct process *next = process->hash_next;
+
+			image_free_all(process->images);
+			free(process);
+			process = next;
+		}
+	}
+	free(table->buckets);
+	free(table);
+}
+
+size_t process_table_count(const struct process_table *table)
+{
+	return table->count;
+}
+
+static size_t bucket_of(const struct process_table *table, uint32_t pid)
+{
+	return (pid * 2654435761u) & (table->bucket_count - 1);
+}
+
+struct process *process_find(struct process_table *table, uint32_t pid)
+{
+	struct process *process = table->buckets[bucket_of(table, pid)];
+
+	while (process && process->pid != pid)
+		process = process->hash_next;
+	return process;
+}
+
+struct process *process_find_exact(struct process_table *table, uint32_t pid, uint64_t start_boot_ns)
+{
+	struct process *process = process_find(table, pid);
+
+	return process && process->start_boot_ns == start_boot_ns ? process : NULL;
+}
+
+static void table_grow(struct process_table *table)
+{
+	size_t old_count = table->bucket_count;
+	struct process **old = table->buckets;
+	struct process **fresh = calloc(old_count * 2, sizeof(*fresh));
+
+	if (!fresh)
+		return; // longer chains, still right
+	table->buckets = fresh;
+	table->bucket_count = old_count * 2;
+	for (size_t i = 0; i < old_count; i++) {
+		while (old[i]) {
+			struct process *process = old[i];
+			size_t bucket = bucket_of(table, process->pid);
+
+			old[i] = process->hash_next;
+			process->hash_next = fresh[bucket];
+			fresh[bucket] = process;
+		}
+	}
+	free(old);
+}
+
+static void parent_link(struct process *process, struct process *parent)
+{
+	process->parent = parent;
+	if (!parent)
+		return;
+	process->sibling_previous = NULL;
+	process->sibling_next = parent->children;
+	if (parent->children)
+		parent->children->sibling_previous = process;
+	parent->children = process;
+}
+
+static void parent_unlink(struct process *process)
+{
+	if (!process->parent)
+		return;
+	if (process->sibling_previous)
+		process->sibling_previous->sibling_next = process->sibling_next;
+	else
+		process->parent->children = process->sibling_next;
+	if (process->sibling_next)
+		process->sibling_next->sibling_previous = process->sibling_previous;
+	process->parent = NULL;
+	process->sibling_next = process->sibling_previous = NULL;
+}
+
+static void figures_unknown(struct process *process)
+{
+	process->rss_bytes = process->peak_rss_bytes = UNKNOWN;
+	process->anon_bytes = process->file_bytes = process->shmem_bytes = process->swap_bytes = UNKNOWN;
+	process->exit_code = -1;
+	process->reclaim_stall_ns = process->compaction_stall_ns = UNKNOWN;
+	process->state = '?';
+}
+
+int process_add(struct process_table *table, const struct event_identity *identity, struct process **ret_process)
+{
+	uint32_t pid = identity->process.pid;
+	struct process *process, *parent;
+	size_t bucket;
+	int result;
+
+	if (process_find(table, pid))
+		return -EEXIST;
+	process = calloc(1, sizeof(*process));
+	if (!process)
+		return -ENOMEM;
+	process->pid = pid;
+	process->start_boot_ns = identity->process.start_ns;
+	process->ppid = identity->parent.pid;
+	process->parent_start_boot_ns = identity->parent.start_ns;
+	process->uid = identity->uid;
+	process->gid = identity->gid;
+	process->pid_in_namespace = identity->pid_in_namespace;
+	process->session = identity->session;
+	process->process_group = identity->process_group;
+	memcpy(process->namespaces, identity->namespaces, sizeof(process->namespaces));
+	process->cgroup_id = identity->cgroup_id;
+	figures_unknown(process);
+	result = process_add_image(process, process->start_boot_ns, identity->comm, &(struct image_strings){ 0 });
+	if (result < 0) {
+		free(process);
+		return result;
+	}
+	if (table->count >= table->bucket_count)
+		table_grow(table);
+	bucket = bucket_of(table, pid);
+	process->hash_next = table->buckets[bucket];
+	table->buckets[bucket] = process;
+	table->count++;
+	parent = process_find(table, process->ppid);
+	if (parent && parent != process &&
+	    (!process->parent_start_boot_ns || parent->start_boot_ns == process->parent_start_boot_ns))
+		parent_link(process, parent);
+	*ret_process = process;
+	return 0;
+}
+
+static size_t text_size(const char *text)
+{
+	return text ? strlen(text) + 1 : 0;
+}
+
+static const char *text_copy(char **cursor, const char *text)
+{
+	size_t size = text_size(text);
+	char *copy = *cursor;
+
+	if (!text)
+		return NULL;
+	memcpy(copy, text, size);
+	*cursor += size;
+	return copy;
+}
+
+static struct program *program_new(const struct image_strings *strings)
+{
+	size_t size = text_size(strings->exe) + text_size(strings->script) + text_size(strings->interpreter) +
+		      text_size(strings->cwd) + strings->args_size + 1;
+	struct program *program = calloc(1, sizeof(*program) + size);
+	struct image_strings *own;
+	char *cursor;
+
+	if (!program)
+		return NULL;
+	program->references = 1;
+	own = &program->strings;
+	cursor = (char *)(program + 1);
+	own->exe = text_copy(&cursor, strings->exe);
+	own->script = text_copy(&cursor, strings->script);
+	own->interpreter = text_copy(&cursor, strings->interpreter);
+	own->cwd = text_copy(&cursor, strings->cwd);
+	own->args_total = strings->args_total;
+	if (strings->args && strings->args_size) {
+		memcpy(cursor, strings->args, strings->args_size);
+		own->args = cursor;
+		own->args_size = strings->args_size;
+		if (cursor[own->args_size - 1])
+			cursor[own->args_size++] = '\0';
+	}
+	return program;
+}
+
+static void image_use(struct image *image, struct program *program)
+{
+	image->program = program;
+	image->exe = program->strings.exe;
+	image->script = program->strings.script;
+	image->interpreter = program->strings.interpreter;
+	image->cwd = program->strings.cwd;
+	image->args = program->strings.args;
+	image->args_size = program->strings.args_size;
+	image->args_total = program->strings.args_total;
+}
+
+// A process that execs for ever keeps its first image and the latest ones.
+static void images_bound(struct process *process)
+{
+	struct image *second = process->images->next;
+
+	if (process->image_count <= IMAGES_MAX || second == process->image)
+		return;
+	process->images->next = second->next;
+	image_free(second);
+	process->image_count--;
+	process->images_dropped++;
+}
+
+int process_add_image(struct process *process, uint64_t start_boot_ns, const char comm[PROC_COMM_SIZE],
+		      const struct image_strings *strings)
+{
+	struct image *image = calloc(1, sizeof(*image));
+	struct program *program = program_new(strings);
+
+	if (!image || !program) {
+		free(image);
+		free(program);
+		return -ENOMEM;
+	}
+	image_use(image, program);
+	image->start_boot_ns = start_boot_ns;
+	image->peak_rss_bytes = UNKNOWN;
+	memcpy(image->comm, comm, PROC_COMM_SIZE);
+	image->comm[PROC_COMM_SIZE - 1] = '\0';
+	if (process->image)
+		process->image->next = image;
+	else
+		process->images = image;
+	process->image = image;
+	process->image_count++;
+	images_bound(process);
+	return 0;
+}
+
+int process_set_strings(struct process *process, const struct image_strings *strings)
+{
+	struct image *image = process->image;
+	struct program *program = program_new(strings);
+
+	if (!program)
+		return -ENOMEM;
+	if (--image->program->references == 0)
+		free(image->program);
+	image_use(image, program);
+	return 0;
+}
+
+void process_share_image(struct process *process, const struct process *parent)
+{
+	struct image *image = process->image;
+	struct program *program = parent->image->program;
+
+	program->references++;
+	if (--image->program->references == 0)
+		free(image->program);
+	image_use(image, program);
+	image->forked = true;
+}
+
+void process_remove(struct process_table *table, struct process *process)
+{
+	struct process **link = &table->buckets[bucket_of(table, process->pid)];
+
+	while (*link && *link != process)
+		link = &(*link)->hash_next;
+	if (*link) {
+		*link = process->hash_next;
+		table->count--;
+	}
+	while (process->children)
+		parent_unlink(process->children);
+	parent_unlink(process);
+	image_free_all(process->images);
+	free(process);
+}
+
+void process_each(struct process_table *table, void (*visit)(void *context, struct process *process), void *context)
+{
+	for (size_t i = 0; i < table->bucket_count; i++) {
+		struct process *process = table->buckets[i];
+
+		while (process) {
+			struct process *next = process->hash_next;
+
+			visit(context, process);
+			process = next;
+		}
+	}
+}
+
+const char *image_name(const struct image *image)
+{
+	return image->args && image->args[0] ? image->args : image->comm;
+}

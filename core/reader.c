@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// The reader room. Lengths are checked here before any module sees a record. The timer slows down while nothing
+// comes, so that an idle host is woken four times a second, and is quick again with the first record.
+#include "core/reader.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+
+#include "core/base/loop.h"
+
+enum { RING_LIFECYCLE, RING_DETAIL, RINGS };
+
+static const uint64_t IDLE_INTERVAL_NS = 250 * 1000 * 1000ULL;
+
+struct reader {
+	struct loader *loader;
+	struct loop *loop;
+	struct loop_timer *timer;
+	struct ring_buffer *rings;
+	struct loaded_module *by_id[MODULE_ID_END];
+	uint64_t interval_ns;
+	uint64_t current_ns; // interval in force
+	uint64_t malformed;
+	reader_idle_fn *after;
+	void *context;
+	struct ring_totals *cpu_counts; // one a CPU, scratch
+	int cpu_count;
+};
+
+static int read_record(void *context, void *data, size_t size)
+{
+	struct reader *reader = context;
+	const struct event_header *event = data;
+	struct loaded_module *loaded = NULL;
+
+	if (size >= sizeof(*event) && event->size <= size && event->size >= sizeof(*event) &&
+	    event->kind >> 8 < MODULE_ID_END)
+		loaded = reader->by_id[event->kind >> 8];
+	if (!loaded || !loaded->module->record || loaded->module->record(loaded->data, event) < 0)
+		reader->malformed++;
+	return 0;
+}
+
+uint32_t reader_drain(struct reader *reader)
+{
+	int records = ring_buffer__consume(reader->rings);
+
+	return records > 0 ? (uint32_t)records : 0;
+}
+
+static void reader_round(struct reader *reader)
+{
+	uint32_t records = reader_drain(reader);
+	uint64_t wanted = records ? reader->interval_ns : reader->current_ns * 2;
+
+	if (wanted > IDLE_INTERVAL_NS)
+		wanted = IDLE_INTERVAL_NS;
+	if (wanted != reader->current_ns) {
+		reader->current_ns = wanted;
+		loop_timer_set(reader->timer, wanted);
+	}
+	if (reader->after)
+		reader->after(reader->context, records);
+}
+
+static void on_timer(void *context, uint64_t now_ns)
+{
+	(void)now_ns;
+	reader_round(context);
+}
+
+static void on_wakeup(void *context, int fd, uint32_t events)
+{
+	(void)fd;
+	(void)events;
+	reader_round(context);
+}
+
+int reader_new(struct loader *loader, struct loop *loop, uint64_t interval_ns, reader_idle_fn *after, void *context,
+	       struct reader **ret_reader)
+{
+	struct reader *reader = calloc(1, sizeof(*reader));
+	int result;
+
+	if (!reader)
+		return -ENOMEM;
+	reader->loader = loader;
+	reader->loop = loop;
+	reader->interval_ns = reader->current_ns = interval_ns;
+	reader->after = after;
+	reader->context = context;
+	reader->cpu_count = libbpf_num_possible_cpus();
+	for (int id = 0; id < MODULE_ID_END; id++)
+		reader->by_id[id] = loader_find(loader, (enum module_id)id);
+	reader->cpu_counts = calloc((size_t)reader->cpu_count, sizeof(*reader->cpu_counts));
+	reader->rings = ring_buffer__new(loader->ring_lifecycle_fd, read_record, reader, NULL);
+	result = reader->rings && reader->cpu_counts ? 0 : -ENOMEM;
+	if (!result && loader->ring_detail_fd >= 0)
+		result = ring_buffer__add(reader->rings, loader->ring_detail_fd, read_record, reader);
+	if (!result)
+		result = loop_add_fd(loop, ring_buffer__epoll_fd(reader->rings), EPOLLIN, on_wakeup, reader);
+	if (!result)
+		result = loop_add_timer(loop, interval_ns, on_timer, reader, &reader->timer);
+	if (result < 0) {
+		reader_free(reader);
+		return result;
+	}
+	*ret_reader = reader;
+	return 0;
+}
+
+void reader_free(struct reader *reader)
+{
+	if (!reader)
+		return;
+	if (reader->timer)
+		loop_timer_set(reader->timer, 0);
+	if (reader->rings) {
+		loop_remove_fd(reader->loop, ring_buffer__epoll_fd(reader->rings));
+		ring_buffer__free(reader->rings);
+	}
+	free(reader->cpu_counts);
+	free(reader);
+}
+
+static int ring_sum(struct reader *reader, uint32_t ring, struct ring_totals *ret_totals)
+{
+	int result = bpf_map_lookup_elem(reader->loader->ring_counts_fd, &ring, reader->cpu_counts);
+
+	if (result < 0)
+		return result;
+	*ret_totals = (struct ring_totals){ 0 };
+	for (int cpu = 0; cpu < reader->cpu_count; cpu++) {
+		for (int i = 0; i < EVENT_COUNT_END; i++)
+			ret_totals->count[i] += reader->cpu_counts[cpu].count[i];
+	}
+	return 0;
+}
+
+int reader_stats(struct reader *reader, struct reader_stats *ret_stats)
+{
+	int result = ring_sum(reader, RING_LIFECYCLE, &ret_stats->lifecycle);
+
+	if (!result)
+		result = ring_sum(reader, RING_DETAIL, &ret_stats->detail);
+	ret_stats->malformed = reader->malformed;
+	return result;
+}

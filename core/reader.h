@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// Out of the kernel: drains the two rings and hands each record to its module. The kernel submits without waking
+// anyone; the reader comes by on a timer, sooner only when a ring has filled past a mark.
+#pragma once
+
+#include <stdint.h>
+
+#include "bpf/event.h"
+#include "core/loader.h"
+
+struct reader;
+struct loop;
+
+struct ring_totals {
+	uint64_t count[EVENT_COUNT_END];
+};
+
+struct reader_stats {
+	struct ring_totals lifecycle, detail;
+	uint64_t malformed; // records that no module could read
+};
+
+typedef void reader_idle_fn(void *context, uint32_t records);
+
+// after: called when a round of draining is over, with the number of records it brought.
+int reader_new(struct loader *loader, struct loop *loop, uint64_t interval_ns, reader_idle_fn *after, void *context,
+	       struct reader **ret_reader);
+void reader_free(struct reader *reader);
+
+// Drains both rings now. Returns the number of records.
+uint32_t reader_drain(struct reader *reader);
+
+// Sums the per-CPU counts. seen = submitted + lost + filtered holds for each ring once the host is quiet; while it
+// runs, an event may be between two of its counts.
+int reader_stats(struct reader *reader, struct reader_stats *ret_stats);

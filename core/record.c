@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+// Writing records, no decisions. Unknown is null; times leave as Unix nanoseconds; figures come from the modules
+// that know them.
+#include "core/record.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "core/base/buf.h"
+#include "core/base/cleanup.h"
+#include "core/base/fs.h"
+#include "core/cgroup.h"
+#include "core/correlate.h"
+#include "core/module.h"
+#include "core/schema.h"
+#include "version.h"
+
+// NUL-separated arguments as an array of strings.
+static void write_args(struct json *json, const struct image *image)
+{
+	const char *cursor = image->args;
+	const char *end = cursor ? cursor + image->args_size : NULL;
+
+	json_key(json, "args");
+	if (!cursor) {
+		json_null(json);
+		return;
+	}
+	json_open_array(json);
+	while (cursor < end) {
+		size_t length = strnlen(cursor, (size_t)(end - cursor));
+
+		json_string_n(json, cursor, length);
+		cursor += length + 1;
+	}
+	json_close_array(json);
+	if (image->args_total > image->args_size)
+		json_put_u64(json, "args_total_bytes", image->args_total);
+}
+
+static uint64_t share(uint64_t now, uint64_t before)
+{
+	return now > before ? now - before : 0;
+}
+
+static void write_image(struct json *json, const struct process *process, const struct image *image,
+			const struct clock_offset *clock)
+{
+	const struct counters *begin = &image->at_start;
+	const struct counters *end = image->next ? &image->next->at_start : &process->counters;
+
+	json_open_object(json);
+	json_put_u64(json, "start_ns", clock_to_real_ns(clock, image->start_boot_ns));
+	json_put_string(json, "comm", image->comm);
+	json_put_string(json, "exe", image->exe);
+	if (image->script)
+		json_put_string(json, "script", image->script);
+	if (image->interpreter)
+		json_put_string(json, "interpreter", image->interpreter);
+	json_put_string(json, "tool", image->tool);
+	if (image->forked)
+		json_put_bool(json, "forked", true);
+	else if (image->next)
+		write_args(json, image);
+	json_put_u64(json, "cpu_ns", share(end->cpu_ns, begin->cpu_ns));
+	json_put_u64(json, "run_delay_ns", share(end->run_delay_ns, begin->run_delay_ns));
+	json_put_u64(json, "minor_faults", share(end->minor_faults, begin->minor_faults));
+	json_put_u64(json, "major_faults", share(end->major_faults, begin->major_faults));
+	json_put_u64(json, "rchar_bytes", share(end->rchar_bytes, begin->rchar_bytes));
+	json_put_u64(json, "wchar_bytes", share(end->wchar_bytes, begin->wchar_bytes));
+	json_put_u64(json, "read_bytes", share(end->read_bytes, begin->read_bytes));
+	json_put_u64(json, "write_bytes", share(end->write_bytes, begin->write_bytes));
+	json_put_known_u64(json, "peak_rss_bytes", image->peak_rss_bytes);
+	json_close_object(json);
+}
+
+static void write_images(struct json *json, const struct process *process, const struct clock_offset *clock)
+{
+	json_key(json, "images");
+	json_open_array(json);
+	for (const struct image *image = process->images; image; image = image->next)
+		write_image(json, process, image, clock);
+	json_close_array(json);
+	if (process->images_dropped)
+		json_put_u64(json, "images_dropped", process->images_dropped);
+}
+
+static void write_namespaces(struct json *json, const struct process *process)
+{
+	static const char *const names[PROC_NAMESPACES] = {
+		[PROC_NAMESPACE_MNT] = "mnt",	[PROC_NAMESPACE_PID] = "pid", [PROC_NAMESPACE_NET] = "net",
+		[PROC_NAMESPACE_USER] = "user", [PROC_NAMESPACE_UTS] = "uts", [PROC_NAMESPACE_IPC] = "ipc",
+		[PROC_NAMESPACE_CGROUP] = "cgroup",
+	};
+
+	json_key(json, "namespaces");
+	json_open_object(json);
+	for (size_t i = 0; i < PROC_NAMESPACES; i++)
+		json_put_known_u64(json, names[i], process->namespaces[i] ? process->namespaces[i] : JSON_UNKNOWN);
+	json_close_object(json);
+}
+
+static void write_identity(struct json *json, const struct process *process, const struct clock_offset *clock)
+{
+	const struct image *image = process->image;
+
+	json_put_u64(json, "pid", process->pid);
+	json_put_u64(json, "ppid", process->ppid);
+	json_put_u64(json, "start_ns", clock_to_real_ns(clock, process->start_boot_ns));
+	json_put_known_u64(json, "end_ns",
+			   process->exit_boot_ns ? clock_to_real_ns(clock, process->exit_boot_ns) : JSON_UNKNOWN);
+	json_put_u64(json, "start_boot_ns", process->start_boot_ns);
+	json_put_known_u64(json, "parent_start_boot_ns",
+			   process->parent_start_boot_ns ? process->parent_start_boot_ns : JSON_UNKNOWN);
+	json_put_string(json, "comm", image->comm);
+	json_put_string(json, "exe", image->exe);
+	json_put_string(json, "script", image->script);
+	json_put_string(json, "interpreter", image->interpreter);
+	write_args(json, image);
+	json_put_string(json, "cwd", image->cwd);
+	json_put_u64(json, "uid", process->uid);
+	json_put_u64(json, "gid", process->gid);
+	json_put_u64(json, "pid_in_namespace", process->pid_in_namespace);
+	json_put_u64(json, "session", process->session);
+	json_put_u64(json, "process_group", process->process_group);
+	write_namespaces(json, process);
+}
+
+static void write_end(struct json *json, const struct process *process)
+{
+	if (process->quality[FIGURE_EXIT] == QUALITY_UNKNOWN) {
+		json_put_null(json, "exit_code");
+		json_put_null(json, "signal");
+		json_put_null(json, "core_dumped");
+		json_put_null(json, "oom");
+	} else {
+		json_put_known_u64(json, "exit_code",
+				   process->exit_code < 0 ? JSON_UNKNOWN : (uint64_t)process->exit_code);
+		json_put_known_u64(json, "signal", process->signal ? (uint64_t)process->signal : JSON_UNKNOWN);
+		json_put_bool(json, "core_dumped", process->core_dumped);
+		json_put_bool(json, "oom", process->oom);
+	}
+	json_put_string(json, "oom_limit", process->oom_limit);
+}
+
+static void write_quality(struct json *json, const struct process *process)
+{
+	static const char *const names[FIGURE_END] = {
+		[FIGURE_CPU] = "cpu",	  [FIGURE_MEMORY] = "memory", [FIGURE_IO] = "io",
+		[FIGURE_ARGS] = "args",	  [FIGURE_START] = "start",   [FIGURE_EXIT] = "exit",
+		[FIGURE_BLOCKED] = "blocked",
+	};
+
+	json_key(json, "quality");
+	json_open_object(json);
+	for (size_t i = 0; i < FIGURE_END; i++)
+		json_put_string(json, names[i], quality_name((enum quality)process->quality[i]));
+	json_close_object(json);
+}
+
+static void write_figures(struct json *json, const struct process *process)
+{
+	for (size_t i = 0; modules[i]; i++) {
+		if (modules[i]->process_fields)
+			modules[i]->process_fields(process, json);
+	}
+}
+
+void record_sample(const struct process *process, struct json *json)
+{
+	json_put_u64(json, "pid", process->pid);
+	json_put_u64(json, "start_boot_ns", process->start_boot_ns);
+	json_put_string(json, "state", (char[]){ process->state, '\0' });
+	json_put_known_u64(json, "rss_bytes", process->rss_bytes);
+	write_figures(json, process);
+}
+
+void record_process(const struct process *process, const struct clock_offset *clock, struct json *json)
+{
+	write_identity(json, process, clock);
+	write_end(json, process);
+	write_figures(json, process);
+	write_images(json, process, clock);
+	cgroup_write(process->cgroup, json);
+	correlate_write(process, json);
+	write_quality(json, process);
+}
+
+static void write_file_text(struct json *json, const char *key, const char *path)
+{
+	CLEANUP(buf_free) struct buf text = BUF_INIT;
+
+	if (fs_read(path, 4096, &text) < 0 || !text.data) {
+		json_put_null(json, key);
+		return;
+	}
+	text.data[strcspn(text.data, "\n")] = '\0';
+	json_put_string(json, key, text.data);
+}
+
+void record_host(struct json *json)
+{
+	struct utsname name;
+	long pages = sysconf(_SC_PHYS_PAGES);
+
+	json_put_u64(json, "schema_version", TRACER_SCHEMA_VERSION);
+	json_put_string(json, "tracer_version", TRACER_VERSION);
+	write_file_text(json, "machine_id", "/etc/machine-id");
+	if (!uname(&name)) {
+		json_put_string(json, "os_type", "linux");
+		json_put_string(json, "kernel_release", name.release);
+		json_put_string(json, "architecture", name.machine);
+	}
+	json_put_u64(json, "cpu_count", (uint64_t)sysconf(_SC_NPROCESSORS_ONLN));
+	json_put_known_u64(json, "memory_bytes",
+			   pages > 0 ? (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE) : JSON_UNKNOWN);
+}

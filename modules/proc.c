@@ -1,0 +1,432 @@
+// SPDX-License-Identifier: Apache-2.0
+// The proc module: lifecycle records into the process table. A process is added at its fork (or at the first record
+// that names it), completed at its exit, and ended when its task is released, for only then are its figures final.
+// A zombie that nobody reaps is ended from the live iterator, which reads the same final figures.
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "bpf/proc.h"
+#include "core/agent.h"
+#include "core/base/clock.h"
+#include "core/module.h"
+#include "modules/proc_strings.h"
+#include "proc.skel.h"
+
+static const uint64_t LIVE_INTERVAL_NS = 1000 * 1000 * 1000ULL;
+static const uint64_t ZOMBIE_WAIT_NS = 1000 * 1000 * 1000ULL;
+
+struct proc_state {
+	struct proc_bpf *skeleton;
+	const struct module_host *host;
+	uint64_t live_ns; // when living processes were last read
+	uint64_t interval_ns; // until the next time; grows with its cost
+	bool seeding;
+};
+
+static int proc_supported(const struct host_env *env, char why[MODULE_WHY_SIZE])
+{
+	if (env->btf)
+		return 0;
+	snprintf(why, MODULE_WHY_SIZE, "the kernel gives no BTF (/sys/kernel/btf/vmlinux)");
+	return -ENOTSUP;
+}
+
+static int proc_open(void *data, const struct module_host *host, struct bpf_object_skeleton **ret_skeleton)
+{
+	struct proc_state *state = data;
+	const struct host_env *env = host->env;
+
+	state->host = host;
+	state->skeleton = proc_bpf__open();
+	if (!state->skeleton)
+		return -errno;
+	state->skeleton->rodata->cgroup_subsystem = env->cgroup_subsystem;
+	state->skeleton->rodata->cgroup_hierarchy = env->cgroup_hierarchy;
+	state->skeleton->rodata->cpu_count = env->cpu_count;
+	state->skeleton->rodata->page_shift = (uint32_t)__builtin_ctz(env->page_size);
+	state->skeleton->rodata->exit_has_group_dead = env->exit_has_group_dead;
+	*ret_skeleton = state->skeleton->skeleton;
+	return 0;
+}
+
+static void proc_close(void *data)
+{
+	struct proc_state *state = data;
+
+	if (!state)
+		return;
+	proc_bpf__destroy(state->skeleton);
+	state->skeleton = NULL;
+}
+
+static struct process_table *table(struct proc_state *state)
+{
+	return agent_processes(state->host->agent);
+}
+
+// The entry of a record's process. Another process under the same pid was not seen to end: its record is written
+// with what is known, and the loss counted.
+static int process_of(struct proc_state *state, const struct event_identity *identity, struct process **ret_process)
+{
+	struct process *process = process_find(table(state), identity->process.pid);
+
+	if (process && process->start_boot_ns != identity->process.start_ns) {
+		if (!process->exit_boot_ns)
+			agent_gap(state->host->agent, "proc", "end of a process not seen", 1);
+		agent_process_end(state->host->agent, process);
+		process = NULL;
+	}
+	if (process) {
+		*ret_process = process;
+		return 1;
+	}
+	return process_add(table(state), identity, ret_process);
+}
+
+static void quality_known_from_start(struct process *process)
+{
+	process->quality[FIGURE_START] = QUALITY_EXACT;
+	process->quality[FIGURE_CPU] = QUALITY_SAMPLED;
+	process->quality[FIGURE_IO] = QUALITY_SAMPLED;
+}
+
+static int on_fork(struct proc_state *state, const struct event_fork *event)
+{
+	struct process *process, *parent;
+	int result = process_of(state, &event->identity, &process);
+
+	if (result)
+		return result < 0 ? result : 0; // seeded already
+	quality_known_from_start(process);
+	parent = process->parent;
+	if (parent) {
+		process_share_image(process, parent);
+		process->quality[FIGURE_ARGS] = parent->quality[FIGURE_ARGS];
+	}
+	agent_process_start(state->host->agent, process);
+	return 0;
+}
+
+static int on_exec(struct proc_state *state, const struct event_exec *event)
+{
+	struct proc_strings strings;
+	struct process *process;
+	int result = proc_strings_exec(event, &strings);
+
+	if (!result)
+		result = process_of(state, &event->identity, &process);
+	if (result < 0)
+		return result;
+	if (!result)
+		quality_known_from_start(process);
+	// A process that was found running may have done this very exec just before it was read.
+	if (process->seeded && event->header.time_ns <= process->seeded_boot_ns)
+		return 0;
+	process->counters = event->counters;
+	process->counters_boot_ns = event->header.time_ns;
+	process->maxrss_at_exec_bytes = event->maxrss_bytes;
+	process->uid = event->identity.uid;
+	process->gid = event->identity.gid;
+	process->cgroup_id = event->identity.cgroup_id;
+	memcpy(process->namespaces, event->identity.namespaces, sizeof(process->namespaces));
+	result = process_add_image(process, event->header.time_ns, event->identity.comm, &strings.image);
+	if (result < 0)
+		return result;
+	process->image->at_start = event->counters;
+	process->quality[FIGURE_ARGS] = event->args_size || !event->args_total ? QUALITY_EXACT : QUALITY_UNKNOWN;
+	agent_process_exec(state->host->agent, process);
+	return 0;
+}
+
+static void peak_rss_set(struct process *process, const struct event_exit *event)
+{
+	uint64_t inherited = process->maxrss_at_exec_bytes;
+
+	if (event->flags & PROC_EXIT_MM_READ) {
+		process->peak_rss_bytes = event->peak_rss_bytes;
+		process->anon_bytes = event->anon_bytes;
+		process->file_bytes = event->file_bytes;
+		process->shmem_bytes = event->shmem_bytes;
+		process->swap_bytes = event->swap_bytes;
+		process->quality[FIGURE_MEMORY] = QUALITY_EXACT;
+	} else if (event->maxrss_bytes > inherited) {
+		// It grew past what it was born with, so it is this process's own.
+		process->peak_rss_bytes = event->maxrss_bytes;
+		process->quality[FIGURE_MEMORY] = QUALITY_EXACT;
+	} else if (event->peak_rss_bytes) {
+		process->peak_rss_bytes = event->peak_rss_bytes;
+		process->quality[FIGURE_MEMORY] = QUALITY_ESTIMATED;
+	} else {
+		process->peak_rss_bytes = event->maxrss_bytes;
+		process->quality[FIGURE_MEMORY] = QUALITY_ESTIMATED;
+	}
+	process->image->peak_rss_bytes = process->peak_rss_bytes;
+}
+
+static void status_set(struct process *process, uint32_t status)
+{
+	process->signal = (int32_t)(status & 0x7f);
+	process->core_dumped = (status & 0x80) != 0;
+	process->exit_code = process->signal ? -1 : (int32_t)(status >> 8 & 0xff);
+	process->quality[FIGURE_EXIT] = QUALITY_EXACT;
+}
+
+static int on_exit_event(struct proc_state *state, const struct event_exit *event)
+{
+	struct process *process;
+	int result = process_of(state, &event->identity, &process);
+
+	if (result < 0)
+		return result;
+	if (!result) {
+		quality_known_from_start(process);
+		agent_process_start(state->host->agent, process);
+	}
+	process->exit_boot_ns = event->header.time_ns;
+	process->counters = event->counters;
+	process->counters_boot_ns = event->header.time_ns;
+	process->threads_unsure |= (event->flags & PROC_EXIT_THREADS_UNSURE) != 0;
+	process->state = 'Z';
+	process->oom = (event->flags & PROC_EXIT_OOM_VICTIM) != 0;
+	memcpy(process->image->comm, event->identity.comm, PROC_COMM_SIZE);
+	status_set(process, event->status);
+	peak_rss_set(process, event);
+	if (process->cgroup_id != event->identity.cgroup_id)
+		agent_process_move(state->host->agent, process, event->identity.cgroup_id);
+	if (event->cwd_size)
+		return proc_strings_exit_cwd(event, process);
+	return 0;
+}
+
+static void process_final(struct proc_state *state, struct process *process, const struct counters *counters)
+{
+	uint32_t threads_max = process->counters.threads_max;
+
+	process->counters = *counters;
+	if (process->counters.threads_max < threads_max)
+		process->counters.threads_max = threads_max;
+	process->quality[FIGURE_CPU] = QUALITY_EXACT;
+	process->quality[FIGURE_IO] = process->threads_unsure ? QUALITY_ESTIMATED : QUALITY_EXACT;
+	agent_process_end(state->host->agent, process);
+}
+
+static int on_free(struct proc_state *state, const struct event_free *event)
+{
+	struct process *process = process_find_exact(table(state), event->process.pid, event->process.start_ns);
+
+	if (!process)
+		return 0; // ended before the collector started, or as a zombie
+	if (!process->exit_boot_ns) {
+		agent_gap(state->host->agent, "proc", "exit record lost", 1);
+		process->exit_boot_ns = event->header.time_ns;
+	}
+	process_final(state, process, &event->counters);
+	return 0;
+}
+
+static int on_cgroup(struct proc_state *state, const struct event_cgroup *event)
+{
+	struct cgroup_table *cgroups = agent_cgroups(state->host->agent);
+	const char *path = (const char *)(event + 1);
+	const struct cgroup *cgroup;
+
+	if (event->header.size < sizeof(*event) + event->path_size || !event->path_size ||
+	    path[event->path_size - 1])
+		return -EBADMSG;
+	if (!cgroups)
+		return 0;
+	if (event->change == PROC_CGROUP_REMOVED) {
+		cgroup_table_removed(cgroups, event->cgroup_id);
+		return 0;
+	}
+	return cgroup_table_add(cgroups, event->cgroup_id, path, &cgroup);
+}
+
+static int on_move(struct proc_state *state, const struct event_move *event)
+{
+	struct process *process = process_find_exact(table(state), event->process.pid, event->process.start_ns);
+
+	if (process)
+		agent_process_move(state->host->agent, process, event->cgroup_id);
+	return 0;
+}
+
+static int proc_record(void *data, const struct event_header *event)
+{
+	struct proc_state *state = data;
+
+	switch (event->kind) {
+	case EVENT_FORK:
+		return event->size < sizeof(struct event_fork) ? -EBADMSG : on_fork(state, (const void *)event);
+	case EVENT_EXEC:
+		return event->size < sizeof(struct event_exec) ? -EBADMSG : on_exec(state, (const void *)event);
+	case EVENT_EXIT:
+		return event->size < sizeof(struct event_exit) ? -EBADMSG : on_exit_event(state, (const void *)event);
+	case EVENT_FREE:
+		return event->size < sizeof(struct event_free) ? -EBADMSG : on_free(state, (const void *)event);
+	case EVENT_CGROUP:
+		return event->size < sizeof(struct event_cgroup) ? -EBADMSG : on_cgroup(state, (const void *)event);
+	case EVENT_MOVE:
+		return event->size < sizeof(struct event_move) ? -EBADMSG : on_move(state, (const void *)event);
+	default:
+		return -EBADMSG;
+	}
+}
+
+// The state letter of /proc/PID/stat: fs/proc/array.c, task_state_array.
+static char state_letter(uint32_t state)
+{
+	static const char letters[] = "SDTtXZP";
+
+	for (uint32_t bit = 0; bit < sizeof(letters) - 1; bit++) {
+		if (state & 1u << bit)
+			return letters[bit];
+	}
+	return state ? 'I' : 'R';
+}
+
+static void live_seed(struct proc_state *state, const struct event_live *event, struct process *process)
+{
+	process->seeded = true;
+	process->seeded_boot_ns = event->header.time_ns;
+	process->threads_unsure = event->counters.threads_max > 1;
+	quality_known_from_start(process);
+	agent_process_seed(state->host->agent, process);
+}
+
+static void on_live(struct proc_state *state, const struct event_live *event)
+{
+	struct process *process = process_find_exact(table(state), event->identity.process.pid,
+						     event->identity.process.start_ns);
+
+	if (!process) {
+		if (!state->seeding || event->zombie || process_find(table(state), event->identity.process.pid) ||
+		    process_add(table(state), &event->identity, &process) < 0)
+			return;
+		live_seed(state, event, process);
+	}
+	process->state = event->zombie ? 'Z' : state_letter(event->state);
+	if (process->exit_boot_ns) {
+		if (event->zombie && event->header.time_ns - process->exit_boot_ns >= ZOMBIE_WAIT_NS)
+			process_final(state, process, &event->counters);
+		return;
+	}
+	process->counters = event->counters;
+	process->counters_boot_ns = event->header.time_ns;
+	if (event->flags & PROC_EXIT_MM_READ) {
+		process->rss_bytes = event->rss_bytes;
+		process->swap_bytes = event->swap_bytes;
+		process->peak_rss_bytes = event->peak_rss_bytes;
+		process->quality[FIGURE_MEMORY] = QUALITY_SAMPLED;
+	}
+}
+
+static void on_live_thread(struct proc_state *state, const struct event_live_thread *event)
+{
+	struct process *process = process_find_exact(table(state), event->process.pid, event->process.start_ns);
+	struct counters *sum;
+
+	if (!process || process->exit_boot_ns)
+		return;
+	sum = &process->counters;
+	sum->cpu_ns += event->counters.cpu_ns;
+	sum->utime_ns += event->counters.utime_ns;
+	sum->stime_ns += event->counters.stime_ns;
+	sum->run_delay_ns += event->counters.run_delay_ns;
+	sum->voluntary_switches += event->counters.voluntary_switches;
+	sum->involuntary_switches += event->counters.involuntary_switches;
+	sum->minor_faults += event->counters.minor_faults;
+	sum->major_faults += event->counters.major_faults;
+	sum->rchar_bytes += event->counters.rchar_bytes;
+	sum->wchar_bytes += event->counters.wchar_bytes;
+	sum->read_syscalls += event->counters.read_syscalls;
+	sum->write_syscalls += event->counters.write_syscalls;
+	sum->read_bytes += event->counters.read_bytes;
+	sum->write_bytes += event->counters.write_bytes;
+	sum->cancelled_write_bytes += event->counters.cancelled_write_bytes;
+}
+
+static size_t live_record(struct proc_state *state, const char *data, size_t size)
+{
+	const struct event_header *event = (const void *)data;
+
+	if (size < sizeof(*event) || event->size > size || event->size < sizeof(*event))
+		return 0;
+	if (event->kind == EVENT_LIVE && event->size >= sizeof(struct event_live))
+		on_live(state, (const void *)event);
+	else if (event->kind == EVENT_LIVE_THREAD && event->size >= sizeof(struct event_live_thread))
+		on_live_thread(state, (const void *)event);
+	return event->size;
+}
+
+// Every living process, leaders before their threads as the iterator walks pids upwards; after a pid wrap a thread
+// may come first, and is then added to the figures of the round before, which the next round replaces.
+static int live_read(struct proc_state *state)
+{
+	int iterator = bpf_iter_create(bpf_link__fd(state->skeleton->links.proc_live));
+	static _Alignas(8) char buffer[64 * 1024];
+	size_t held = 0;
+	ssize_t got;
+
+	if (iterator < 0)
+		return -errno;
+	while ((got = read(iterator, buffer + held, sizeof(buffer) - held)) > 0 || (got < 0 && errno == EAGAIN)) {
+		size_t used = 0, one;
+
+		held += got > 0 ? (size_t)got : 0;
+		while ((one = live_record(state, buffer + used, held - used)) > 0)
+			used += one;
+		memmove(buffer, buffer + used, held - used);
+		held -= used;
+	}
+	close(iterator);
+	return got < 0 ? -errno : 0;
+}
+
+// After attach: hooks run already, so nothing falls between them and this.
+static int proc_start(void *data)
+{
+	struct proc_state *state = data;
+	int result;
+
+	state->seeding = true;
+	result = live_read(state);
+	state->seeding = false;
+	state->interval_ns = LIVE_INTERVAL_NS;
+	state->live_ns = clock_boot_ns();
+	return result;
+}
+
+static int proc_tick(void *data, uint64_t now_boot_ns)
+{
+	struct proc_state *state = data;
+	uint64_t begin = clock_process_cpu_ns();
+	uint64_t cost;
+	int result;
+
+	if (now_boot_ns - state->live_ns < state->interval_ns)
+		return 0;
+	result = live_read(state);
+	state->live_ns = clock_boot_ns();
+	cost = clock_process_cpu_ns() - begin;
+	// Never more than a two-thousandth of a core.
+	state->interval_ns = cost * 2000 > LIVE_INTERVAL_NS ? cost * 2000 : LIVE_INTERVAL_NS;
+	return result;
+}
+
+const struct module module_proc = {
+	.name = "proc",
+	.id = MODULE_PROC,
+	.summary = "processes: fork, exec, exit, arguments, identity, cgroup",
+	.state_size = sizeof(struct proc_state),
+	.supported = proc_supported,
+	.open = proc_open,
+	.start = proc_start,
+	.record = proc_record,
+	.tick = proc_tick,
+	.close = proc_close,
+};

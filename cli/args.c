@@ -11,6 +11,7 @@
 
 #include "cli/command.h"
 #include "cli/ui.h"
+#include "core/config.h"
 
 struct args args_of(const char *command_name, int argc, char **argv)
 {
@@ -67,6 +68,26 @@ static bool args_take_value(struct args *args, const char *attached, const char 
 	return true;
 }
 
+// A flag of a declared option; true and false may be left out of a boolean one.
+static bool args_declared(struct args *args, const char *name, size_t length, const char *attached)
+{
+	const char *flag = args->argv[args->index - 1];
+	char error[CONFIG_ERROR_SIZE];
+	const struct option_spec *spec;
+
+	spec = args->config ? config_find_flag(args->config, name, length) : NULL;
+	if (!spec)
+		return args_fail(args, "no option ", flag, "");
+	if (!attached && spec->type == OPTION_BOOL)
+		attached = "true";
+	if (!args_take_value(args, attached, flag))
+		return false;
+	if (config_set_flag(args->config, spec, args->value, error) == 0)
+		return true;
+	args->exit_code = args_usage(args, "%s", error);
+	return false;
+}
+
 static bool args_long(struct args *args)
 {
 	const char *text = args->argv[args->index++] + 2;
@@ -82,7 +103,7 @@ static bool args_long(struct args *args)
 	}
 	args->option = option && option->name ? option : NULL;
 	if (!args->option)
-		return args_fail(args, "no option ", args->argv[args->index - 1], "");
+		return args_declared(args, text, length, equals ? equals + 1 : NULL);
 	if (args->option->argument)
 		return args_take_value(args, equals ? equals + 1 : NULL,
 				       args->argv[args->index - 1]);

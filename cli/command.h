@@ -35,6 +35,8 @@ struct command_exit {
 	const char *help; // NULL ends a table
 };
 
+struct option_table;
+
 struct command {
 	const char *name; // NULL ends the table
 	int (*function)(int argc,

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cli/command.h"
+#include "core/config.h"
 
 static bool completion_is_path(const char *argument)
 {
@@ -32,6 +33,20 @@ static void completion_choices(const char *argument)
 static bool completion_has_choices(const char *argument)
 {
 	return argument && strchr(argument, '|') && !completion_is_path(argument);
+}
+
+// " --flag" for each declared option of the command.
+static void completion_declared(const struct command *command)
+{
+	const struct option_table *table = command->tables ? command->tables() : NULL;
+	char name[160];
+
+	for (; table && table->name; table++) {
+		for (const struct option_spec *spec = table->options; spec && spec->key; spec++) {
+			config_flag_name(table->name, spec, name, sizeof(name));
+			printf(" %s", name);
+		}
+	}
 }
 
 static void completion_bash_values(const struct command *command)
@@ -72,6 +87,7 @@ static void completion_bash(void)
 		for (const struct command_option *option = command->options; option && option->name;
 		     option++)
 			printf(" --%s", option->name);
+		completion_declared(command);
 		if (command->words)
 			printf(" %s", command->words);
 		puts("\" ;;");
@@ -118,6 +134,19 @@ static void completion_zsh_option(const struct command_option *option)
 	}
 }
 
+static void completion_zsh_declared(const struct command *command)
+{
+	const struct option_table *table = command->tables ? command->tables() : NULL;
+	char name[160];
+
+	for (; table && table->name; table++) {
+		for (const struct option_spec *spec = table->options; spec && spec->key; spec++) {
+			config_flag_name(table->name, spec, name, sizeof(name));
+			printf(" \\\n\t\t\t'%s=:value:'", name);
+		}
+	}
+}
+
 static void completion_zsh(void)
 {
 	puts("#compdef tracer\n_tracer() {\n\tlocal -a commands\n\tcommands=(");
@@ -136,6 +165,7 @@ static void completion_zsh(void)
 		for (const struct command_option *option = command->options; option && option->name;
 		     option++)
 			completion_zsh_option(option);
+		completion_zsh_declared(command);
 		if (command->words)
 			printf(" \\\n\t\t\t'1:word:(%s)' '*:file:_files' ;;\n", command->words);
 		else
@@ -143,6 +173,23 @@ static void completion_zsh(void)
 	}
 	puts("\tesac\n}\nif [[ $funcstack[1] == _tracer ]]; then\n\t_tracer "
 	     "\"$@\"\nelse\n\tcompdef _tracer tracer\nfi");
+}
+
+static void completion_fish_declared(const struct command *command)
+{
+	const struct option_table *table = command->tables ? command->tables() : NULL;
+	char name[160];
+
+	for (; table && table->name; table++) {
+		for (const struct option_spec *spec = table->options; spec && spec->key; spec++) {
+			config_flag_name(table->name, spec, name, sizeof(name));
+			printf("complete -c tracer -n '__fish_seen_subcommand_from %s' -l %s -x "
+			       "-d ",
+			       command->name, name + 2);
+			completion_quoted(spec->help);
+			putchar('\n');
+		}
+	}
 }
 
 static void completion_fish(void)
@@ -173,6 +220,7 @@ static void completion_fish(void)
 			completion_quoted(option->help);
 			putchar('\n');
 		}
+		completion_fish_declared(command);
 		if (command->words)
 			printf("complete -c tracer -n '__fish_seen_subcommand_from %s' -a '%s'\n",
 			       command->name, command->words);

@@ -6,6 +6,7 @@
 
 #include "cli/command.h"
 #include "cli/ui.h"
+#include "core/config.h"
 
 static void help_heading(const struct ui *ui, const char *text)
 {
@@ -52,6 +53,32 @@ static void help_options(const struct command *command, const struct ui *ui)
 	help_item(ui, "-h, --help", "This text");
 }
 
+static void help_declared(const struct command *command, const struct ui *ui)
+{
+	const struct option_table *table = command->tables ? command->tables() : NULL;
+	char name[160], text[400];
+
+	if (!table)
+		return;
+	help_heading(ui, "Configuration");
+	ui_paragraphs(
+		ui,
+		"In the YAML file (--spool-cap-bytes is cap_bytes: under spool:), as a variable "
+		"(TRACER_SPOOL_CAP_BYTES), or as a flag; the later of these wins.",
+		2, 0);
+	for (; table->name; table++) {
+		for (const struct option_spec *spec = table->options; spec && spec->key; spec++) {
+			config_flag_name(table->name, spec, name, sizeof(name));
+			snprintf(name + strlen(name), sizeof(name) - strlen(name), " %s",
+				 option_placeholder(spec));
+			snprintf(text, sizeof(text), "%s (default: %s)", spec->help,
+				 spec->default_text && *spec->default_text ? spec->default_text
+									   : "none");
+			help_item(ui, name, text);
+		}
+	}
+}
+
 void help_write(const struct command *command, struct ui *ui)
 {
 	char code[16];
@@ -65,6 +92,7 @@ void help_write(const struct command *command, struct ui *ui)
 		ui_paragraphs(ui, command->description, 0, 0);
 	}
 	help_options(command, ui);
+	help_declared(command, ui);
 	if (command->examples) {
 		help_heading(ui, "Examples");
 		for (const struct command_example *example = command->examples; example->line;

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "cli/command.h"
+#include "core/config.h"
 #include "version.h"
 
 // Text with roff's own characters escaped; a line may not begin with a full stop or an apostrophe.
@@ -48,6 +49,26 @@ static void man_options(const struct command *command)
 	}
 }
 
+static void man_declared(const struct command *command)
+{
+	const struct option_table *table = command->tables ? command->tables() : NULL;
+	char name[160];
+
+	for (; table && table->name; table++) {
+		for (const struct option_spec *spec = table->options; spec && spec->key; spec++) {
+			config_flag_name(table->name, spec, name, sizeof(name));
+			fputs(".TP\n\\fB", stdout);
+			man_text(name);
+			printf("\\fR \\fI%s\\fR\n", option_placeholder(spec));
+			man_text(spec->help);
+			fputs(" Default: ", stdout);
+			man_text(spec->default_text && *spec->default_text ? spec->default_text
+									   : "none");
+			puts(".");
+		}
+	}
+}
+
 static void man_command(const struct command *command)
 {
 	printf(".SS \"tracer %s ", command->name);
@@ -56,6 +77,7 @@ static void man_command(const struct command *command)
 	man_text(command->description);
 	putchar('\n');
 	man_options(command);
+	man_declared(command);
 	for (const struct command_example *example = command->examples; example && example->line;
 	     example++) {
 		puts(".PP");

@@ -301,7 +301,7 @@ static bool match(const struct glob *glob, const char *text, const char **ret_op
 	}
 }
 
-bool glob_match(const struct glob *glob, const char *text)
+bool glob_matches(const struct glob *glob, const char *text)
 {
 	const char *open, *close;
 

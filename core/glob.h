@@ -31,7 +31,7 @@ const char *glob_literal(const struct glob *glob);
 // The longest run of plain characters in it; "" when there is none.
 const char *glob_needle(const struct glob *glob);
 
-bool glob_match(const struct glob *glob, const char *text);
+bool glob_matches(const struct glob *glob, const char *text);
 
 // Matches and gives the part of text inside the group (the whole text when the pattern has none).
 bool glob_capture(const struct glob *glob, const char *text, const char **ret_start,

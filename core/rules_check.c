@@ -28,7 +28,7 @@ static void check_name(void *context, const char *name)
 	bool found = false;
 
 	for (uint32_t i = 0; i < cover->globs->count; i++)
-		found = found || glob_match(cover->globs->items[i], name);
+		found = found || glob_matches(cover->globs->items[i], name);
 	cover->all = cover->all && found;
 }
 

@@ -18,7 +18,7 @@ const char *const section_names[SECTION_END] = {
 static bool globs_match(const struct globs *globs, const char *text)
 {
 	for (uint32_t i = 0; text && i < globs->count; i++)
-		if (glob_match(globs->items[i], text))
+		if (glob_matches(globs->items[i], text))
 			return true;
 	return false;
 }
@@ -28,7 +28,7 @@ static bool name_matches(const struct glob *glob, const char *name, bool truncat
 {
 	const char *literal = truncated ? glob_literal(glob) : NULL;
 
-	return literal ? !strncmp(literal, name, 15) : glob_match(glob, name);
+	return literal ? !strncmp(literal, name, 15) : glob_matches(glob, name);
 }
 
 static bool is_path(const struct glob *glob)
@@ -41,7 +41,7 @@ static bool program_matches(const struct globs *globs, const struct view *view)
 	for (uint32_t i = 0; i < globs->count; i++) {
 		const struct glob *glob = globs->items[i];
 		if (is_path(glob)) {
-			if (glob_match(glob, view->program))
+			if (glob_matches(glob, view->program))
 				return true;
 			continue;
 		}
@@ -66,7 +66,7 @@ static bool text_matches(const struct condition *condition, const struct view *v
 	base = condition->field == FIELD_EXE ? view->exe_name : path_base(text);
 	for (uint32_t i = 0; i < condition->globs->count; i++) {
 		const struct glob *glob = condition->globs->items[i];
-		if (is_path(glob) ? glob_match(glob, text)
+		if (is_path(glob) ? glob_matches(glob, text)
 				  : name_matches(glob, base,
 						 condition->field == FIELD_EXE &&
 							 !view->subject->exe && strlen(base) == 15))

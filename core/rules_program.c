@@ -38,7 +38,7 @@ bool words_have(const struct words *words, const char *text)
 			if (!strcmp(words->slots[i], text))
 				return true;
 		for (uint32_t i = 0; words->globs && i < words->globs->count; i++)
-			if (glob_match(words->globs->items[i], text))
+			if (glob_matches(words->globs->items[i], text))
 				return true;
 	}
 	return false;
@@ -62,7 +62,7 @@ static const struct interpreter *find_interpreter(const struct rules *rules, con
 	for (const struct interpreter *interpreter = rules->interpreters; interpreter;
 	     interpreter = interpreter->next)
 		for (uint32_t i = 0; i < interpreter->exe->count; i++)
-			if (glob_match(interpreter->exe->items[i], name))
+			if (glob_matches(interpreter->exe->items[i], name))
 				return interpreter;
 	return NULL;
 }

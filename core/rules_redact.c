@@ -60,7 +60,7 @@ static bool may_hide(const struct rules *rules, const char *args, uint32_t size)
 static bool globs_match(const struct globs *globs, const char *text)
 {
 	for (uint32_t i = 0; globs && i < globs->count; i++)
-		if (glob_match(globs->items[i], text))
+		if (glob_matches(globs->items[i], text))
 			return true;
 	return false;
 }

@@ -27,6 +27,7 @@ struct cgroup {
 	uint32_t processes; // tracked processes in it now; kept by the owner of the process table
 	uint32_t children; // entries whose parent this is
 	uint32_t scan; // the scan that last saw it
+	uint32_t round; // the round of samples that last chose it
 	// Read out of the path; NULL or -1 when it says nothing.
 	const char *runtime; // "docker", "containerd", "crio", "podman", "ecs", "slurm", "lxc", ...
 	const char *container_id;

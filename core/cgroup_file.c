@@ -34,37 +34,11 @@ int cgroup_file_read(int directory_fd, const char *name, char *text, size_t size
 	return (int)length;
 }
 
-uint64_t cgroup_number_parse(const char *text, const char **ret_end)
-{
-	uint64_t number = 0;
-	const char *p = text;
-
-	for (; *p >= '0' && *p <= '9'; p++)
-		if (__builtin_mul_overflow(number, 10, &number) ||
-		    __builtin_add_overflow(number, (uint64_t)(*p - '0'), &number))
-			return UINT64_MAX;
-	if (ret_end)
-		*ret_end = p;
-	return p == text ? UINT64_MAX : number;
-}
-
-uint64_t cgroup_key_find(const char *text, const char *key)
-{
-	size_t length = strlen(key);
-
-	for (const char *line = text; line; line = strchr(line, '\n')) {
-		line += *line == '\n';
-		if (!strncmp(line, key, length) && line[length] == ' ')
-			return cgroup_number_parse(line + length + 1, NULL);
-	}
-	return UINT64_MAX;
-}
-
 uint64_t cgroup_number_read(int directory_fd, const char *name)
 {
 	char text[64];
 
 	if (cgroup_file_read(directory_fd, name, text, sizeof(text)) < 0)
 		return UINT64_MAX;
-	return cgroup_number_parse(text, NULL);
+	return text_number(text, NULL);
 }

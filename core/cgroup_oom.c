@@ -50,16 +50,16 @@ static int read_counts(const struct cgroup_table *table, const struct cgroup *cg
 	if (unified) {
 		if (cgroup_file_read(fd, "memory.events", text, sizeof(text)) < 0)
 			return -ENODATA;
-		counts.oom = cgroup_key_find(text, "oom");
-		counts.kill = cgroup_key_find(text, "oom_kill");
+		counts.oom = text_key_number(text, "oom");
+		counts.kill = text_key_number(text, "oom_kill");
 		if (cgroup_file_read(fd, "memory.events.local", text, sizeof(text)) >= 0)
-			counts.oom_local = cgroup_key_find(text, "oom");
+			counts.oom_local = text_key_number(text, "oom");
 	} else {
 		uint64_t swap = cgroup_number_read(fd, "memory.memsw.failcnt");
 
 		if (cgroup_file_read(fd, "memory.oom_control", text, sizeof(text)) < 0)
 			return -ENODATA;
-		counts.kill = cgroup_key_find(text, "oom_kill");
+		counts.kill = text_key_number(text, "oom_kill");
 		counts.failures = cgroup_number_read(fd, "memory.failcnt");
 		if (counts.failures != UINT64_MAX && swap != UINT64_MAX)
 			counts.failures += swap;

@@ -40,32 +40,6 @@ static void view_append(struct report_view ***tail, struct report_view *view)
 	*tail = &view->next;
 }
 
-static void view_merge_sum(struct report_sum *into, const struct report_sum *from)
-{
-	into->processes += from->processes;
-	for (unsigned i = 0; i < REPORT_FIGURE_END; i++) {
-		into->value[i] += from->value[i];
-		into->unknown[i] += from->unknown[i];
-	}
-	into->wall_ns += from->wall_ns;
-	if (from->wall_min_ns < into->wall_min_ns)
-		into->wall_min_ns = from->wall_min_ns;
-	if (from->wall_max_ns > into->wall_max_ns)
-		into->wall_max_ns = from->wall_max_ns;
-	into->offered_ns += from->offered_ns;
-	if (from->peak_bytes > into->peak_bytes) {
-		into->peak_bytes = from->peak_bytes;
-		into->peak_quality = from->peak_quality;
-		into->peak_tool = from->peak_tool;
-	}
-	into->peak_unknown += from->peak_unknown;
-	if (from->first_ns < into->first_ns)
-		into->first_ns = from->first_ns;
-	if (from->last_ns > into->last_ns)
-		into->last_ns = from->last_ns;
-	into->failures += from->failures;
-}
-
 static void view_merge(struct report_view *into, const struct report_view *from)
 {
 	uint64_t longest_ns = from->sum.last_ns - from->sum.first_ns;
@@ -75,7 +49,7 @@ static void view_merge(struct report_view *into, const struct report_view *from)
 		into->sum.wall_max_ns = into->sum.last_ns - into->sum.first_ns;
 	if (longest_ns > into->sum.wall_max_ns)
 		into->sum.wall_max_ns = longest_ns;
-	view_merge_sum(&into->sum, &from->sum);
+	report_sum_merge(&into->sum, &from->sum);
 	into->node = NULL;
 	into->count += from->count;
 	into->failed += from->failed;
@@ -109,7 +83,7 @@ static void view_merge_tools(struct report *report, struct report_view *into,
 		if (!*slot) {
 			*slot = view_new(report, tool);
 		} else {
-			view_merge_sum(&(*slot)->sum, &tool->sum);
+			report_sum_merge(&(*slot)->sum, &tool->sum);
 			(*slot)->offered_ns += (double)tool->sum.offered_ns;
 		}
 	}
@@ -167,7 +141,7 @@ static struct report_view *view_fold(struct report *report, struct report_view *
 	uint64_t members = 0;
 
 	for (size_t i = 0; i < count; i++) {
-		view_merge_sum(&sum, &views[i]->sum);
+		report_sum_merge(&sum, &views[i]->sum);
 		members +=
 			views[i]->kind == REPORT_TOOL ? views[i]->sum.processes : views[i]->count;
 	}

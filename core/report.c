@@ -36,9 +36,6 @@ const char *const report_figure_names[REPORT_FIGURE_END] = {
 	[REPORT_BLOCKED + BLOCKED_OTHER] = "blocked_other_ns",
 };
 
-const char *const report_quality_names[QUALITY_ESTIMATED + 1] = {"unknown", "exact", "sampled",
-								 "estimated"};
-
 static const char *report_keep(struct report *report, const char *text)
 {
 	return text ? arena_strndup(&report->arena, text, strnlen(text, REPORT_TEXT_MAX - 1))
@@ -112,18 +109,18 @@ static uint64_t report_hash(enum report_kind kind, const struct report_node *par
 	return hash;
 }
 
-static struct report_node *report_node_find(struct report *report, enum report_kind kind,
-					    const struct report_node *parent, const char *id,
-					    uint64_t hash)
+struct report_node *report_find(const struct report *report, enum report_kind kind,
+				const struct report_node *parent, const char *id)
 {
+	uint64_t hash = report_hash(kind, parent, id);
 	struct report_node *node = report->buckets[hash % REPORT_BUCKETS];
 
-	for (; node; node = node->hash_next) {
-		if (node->hash == hash && node->kind == kind && node->parent == parent &&
-		    !strncmp(node->id, id, REPORT_TEXT_MAX - 1))
-			return node;
-	}
-	return NULL;
+	// For one kind and id, hashes of different parents differ: each step is reversible. The parent itself is not
+	// compared, because a run may have moved below another since.
+	while (node && (node->hash != hash || node->kind != kind ||
+			strncmp(node->id, id, REPORT_TEXT_MAX - 1) != 0))
+		node = node->hash_next;
+	return node;
 }
 
 static struct report_node *report_node_new(struct report *report, enum report_kind kind,
@@ -161,11 +158,10 @@ static struct report_node *report_node_get(struct report *report, enum report_ki
 	struct report_node *node;
 
 	id = id ? id : "";
-	node = report_node_find(report, kind, parent, id, report_hash(kind, parent, id));
+	node = report_find(report, kind, parent, id);
 	if (node || report->nodes < REPORT_NODES_MAX)
 		return node ? node : report_node_new(report, kind, parent, id, name ? name : id);
-	node = report_node_find(report, kind, parent, folded_id,
-				report_hash(kind, parent, folded_id));
+	node = report_find(report, kind, parent, folded_id);
 	if (node)
 		return node;
 	node = report_node_new(report, kind, parent, folded_id, "(all others)");
@@ -177,6 +173,34 @@ static struct report_node *report_node_get(struct report *report, enum report_ki
 bool report_end_failed(const struct report_end *end)
 {
 	return end->signal > 0 || end->oom || end->exit_code > 0;
+}
+
+void report_sum_merge(struct report_sum *into, const struct report_sum *from)
+{
+	into->processes += from->processes;
+	for (unsigned i = 0; i < REPORT_FIGURE_END; i++) {
+		report_sum_up(&into->value[i], from->value[i]);
+		into->unknown[i] += from->unknown[i];
+	}
+	report_sum_up(&into->wall_ns, from->wall_ns);
+	if (from->wall_min_ns < into->wall_min_ns)
+		into->wall_min_ns = from->wall_min_ns;
+	if (from->wall_max_ns > into->wall_max_ns)
+		into->wall_max_ns = from->wall_max_ns;
+	report_sum_up(&into->offered_ns, from->offered_ns);
+	if (from->peak_bytes > into->peak_bytes) {
+		into->peak_bytes = from->peak_bytes;
+		into->peak_quality = from->peak_quality;
+		into->peak_tool = from->peak_tool;
+	}
+	into->peak_unknown += from->peak_unknown;
+	if (from->first_ns < into->first_ns)
+		into->first_ns = from->first_ns;
+	if (from->last_ns > into->last_ns)
+		into->last_ns = from->last_ns;
+	if (from->threads_max > into->threads_max)
+		into->threads_max = from->threads_max;
+	into->failures += from->failures;
 }
 
 static void report_values_add(struct report_sum *sum, const uint64_t *value)
@@ -312,6 +336,8 @@ static struct report_node *report_run_get(struct report *report,
 			node->engine = report_keep(report, run->engine);
 			node->root_expected_ns = run->root_start_ns;
 		}
+		if (node && !node->parent_id && run->parent_id)
+			node->parent_id = report_keep(report, run->parent_id);
 	}
 	return node;
 }

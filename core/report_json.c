@@ -31,7 +31,7 @@ static void report_put_sum(struct json *json, const struct report_sum *sum)
 	json_put_known_u64(json, "shortest_ns", sum->wall_min_ns);
 	json_put_known_u64(json, "longest_ns", sum->processes ? sum->wall_max_ns : UNKNOWN);
 	json_put_known_u64(json, "peak_rss_bytes", sum->peak_bytes ? sum->peak_bytes : UNKNOWN);
-	json_put_string(json, "peak_rss_quality", report_quality_names[sum->peak_quality]);
+	json_put_string(json, "peak_rss_quality", quality_name((enum quality)sum->peak_quality));
 	json_put_string(json, "peak_rss_tool", sum->peak_tool);
 	if (sum->threads_max)
 		json_put_u64(json, "threads_max", sum->threads_max);

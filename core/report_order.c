@@ -182,6 +182,37 @@ static void report_find_critical(struct report_node **tasks, size_t count)
 	}
 }
 
+static bool report_is_below(const struct report_node *node, const struct report_node *above)
+{
+	while (node && node != above)
+		node = node->parent;
+	return node != NULL;
+}
+
+void report_nest(struct report *report)
+{
+	struct report_node **slot = &report->total.children;
+
+	while (*slot) {
+		struct report_node *run = *slot, *parent;
+
+		parent = run->parent_id
+				 ? report_find(report, REPORT_RUN, &report->total, run->parent_id)
+				 : NULL;
+		if (!parent || report_is_below(parent, run)) {
+			slot = &run->next;
+			continue;
+		}
+		*slot = run->next;
+		run->next = parent->children;
+		run->parent = parent;
+		parent->children = run;
+		for (struct report_node *above = parent; above != &report->total;
+		     above = above->parent)
+			report_sum_merge(&above->sum, &run->sum);
+	}
+}
+
 int report_order(struct report *report)
 {
 	struct report_node **tasks;

@@ -128,8 +128,9 @@ static void report_fill_runs(const struct process *process, struct report_proces
 	for (uint32_t i = 0; i < depth; i++) {
 		const struct run *run = chain[depth - 1 - i];
 
-		out->runs[i] = (struct report_run){run->id, run->name, run->engine,
-						   run->root_start_boot_ns};
+		out->runs[i] = (struct report_run){
+			.id = run->id, .name = run->name, .engine = run->engine};
+		out->runs[i].root_start_ns = run->root_start_boot_ns;
 	}
 	out->task_root_start_ns = UNKNOWN;
 	if (!process->task)
@@ -142,7 +143,7 @@ static void report_fill_runs(const struct process *process, struct report_proces
 
 static bool report_is_launch(const struct image *image)
 {
-	return image->next &&
+	return image->next && image->forked &&
 	       image->next->start_boot_ns - image->start_boot_ns < REPORT_LAUNCH_MAX_NS;
 }
 
@@ -161,7 +162,7 @@ static void report_fill_images(const struct process *process, struct report_proc
 		// With no slot left the last program stands for those before it.
 		if (image->next && count == REPORT_IMAGES_MAX - 1)
 			continue;
-		row->tool = image->tool ? image->tool : image->comm;
+		row->tool = image->tool ? image->tool : image_name(image);
 		row->start_ns = start_ns;
 		row->end_ns = image->next ? image->next->start_boot_ns : out->end_ns;
 		row->peak_bytes = image->peak_rss_bytes;
@@ -198,6 +199,6 @@ int report_process_end(struct report *report, const struct process *process)
 	report_waits(process, out.value);
 	report_command(out.command, process->image->args, process->image->args_size);
 	if (!out.command[0])
-		snprintf(out.command, sizeof(out.command), "%s", process->image->comm);
+		snprintf(out.command, sizeof(out.command), "%s", image_name(process->image));
 	return report_add(report, &out);
 }

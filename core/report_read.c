@@ -52,7 +52,7 @@ static enum quality read_quality(yyjson_val *record, const char *figure)
 	const char *text = read_text(yyjson_obj_get(record, "quality"), figure);
 
 	for (int quality = QUALITY_EXACT; text && quality <= QUALITY_ESTIMATED; quality++) {
-		if (!strcmp(text, report_quality_names[quality]))
+		if (!strcmp(text, quality_name((enum quality)quality)))
 			return (enum quality)quality;
 	}
 	return QUALITY_UNKNOWN;
@@ -200,6 +200,7 @@ static void read_run(yyjson_val *record, struct report_process *process)
 		.id = id,
 		.name = read_text(record, "run_name"),
 		.engine = read_text(record, "engine"),
+		.parent_id = read_text(record, "run_parent"),
 		.root_start_ns = UNKNOWN,
 	};
 	process->run_count = 1;
@@ -331,5 +332,6 @@ int report_read(struct report *report, FILE *file)
 	if (ferror(file))
 		return errno ? -errno : -EIO;
 	report->outcome.still_running = read.open_count;
+	report_nest(report);
 	return read.records || report->bad_lines == 0 ? 0 : -EBADMSG;
 }

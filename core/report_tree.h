@@ -38,7 +38,6 @@ enum report_figure {
 
 // JSON member of a figure, e.g. "cpu_ns".
 extern const char *const report_figure_names[REPORT_FIGURE_END];
-extern const char *const report_quality_names[QUALITY_ESTIMATED + 1]; // by enum quality
 
 // A row's sums over processes.
 struct report_sum {
@@ -72,6 +71,7 @@ struct report_node {
 	uint64_t hash;
 	const char *id, *name;
 	const char *engine; // of a run
+	const char *parent_id; // of a run read from a file, until report_nest()
 	const char *sample; // of a task
 	const char *command; // of the earliest process
 	struct report_sum sum;
@@ -127,6 +127,7 @@ struct report_image {
 
 struct report_run {
 	const char *id, *name, *engine;
+	const char *parent_id; // when the runs around it are not given; NULL
 	uint64_t root_start_ns; // UNKNOWN
 };
 
@@ -159,6 +160,16 @@ void report_command(char out[REPORT_TEXT_MAX], const char *args, size_t args_siz
 double report_offered_ns(const struct report *report, const struct report_node *node);
 
 bool report_end_failed(const struct report_end *end);
+
+// Adds the sums of one row to another's, as if its processes had been added there.
+void report_sum_merge(struct report_sum *into, const struct report_sum *from);
+
+// The row of a kind below a parent, or NULL.
+struct report_node *report_find(const struct report *report, enum report_kind kind,
+				const struct report_node *parent, const char *id);
+
+// Puts runs below the runs that their parent_id names, once all are in. A circle is left as it is.
+void report_nest(struct report *report);
 
 // core/report_order.c, called by report_finish(): sorts children (a run's own tools first, then
 // tasks and runs by start; tools by CPU time, largest first), finds retries and marks the chain of

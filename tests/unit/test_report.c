@@ -148,7 +148,8 @@ static void programs_of_one_process_share_its_figures(void **state)
 
 	(void)state;
 	test_process_init(&test, 1, "t1", "sort");
-	forked = (struct image){.next = &shell,
+	forked = (struct image){.forked = true,
+				.next = &shell,
 				.start_boot_ns = SECOND,
 				.tool = "engine",
 				.peak_rss_bytes = UNKNOWN};
@@ -486,6 +487,38 @@ static void a_recording_reads_back(void **state)
 	report_free(report);
 }
 
+static void runs_read_from_a_file_are_nested(void **state)
+{
+	// The innermost ends first; c says it is inside itself.
+	static const char records[] = "{\"kind\":\"process\",\"pid\":1,\"start_ns\":1,\"end_ns\":5,"
+				      "\"cpu_ns\":1,\"run\":\"a\",\"run_parent\":\"b\"}\n"
+				      "{\"kind\":\"process\",\"pid\":2,\"start_ns\":1,\"end_ns\":6,"
+				      "\"cpu_ns\":2,\"run\":\"b\",\"run_parent\":\"r\"}\n"
+				      "{\"kind\":\"process\",\"pid\":3,\"start_ns\":1,\"end_ns\":7,"
+				      "\"cpu_ns\":4,\"run\":\"r\"}\n"
+				      "{\"kind\":\"process\",\"pid\":4,\"start_ns\":1,\"end_ns\":8,"
+				      "\"cpu_ns\":8,\"run\":\"c\",\"run_parent\":\"c\"}\n"
+				      "{\"kind\":\"process\",\"pid\":5,\"start_ns\":1,\"end_ns\":8,"
+				      "\"cpu_ns\":8,\"run\":\"d\",\"run_parent\":\"e\"}\n"
+				      "{\"kind\":\"process\",\"pid\":6,\"start_ns\":1,\"end_ns\":8,"
+				      "\"cpu_ns\":8,\"run\":\"e\",\"run_parent\":\"d\"}\n";
+	const struct report_node *outer, *inner;
+	struct report *report;
+
+	(void)state;
+	assert_int_equal(test_read(records, sizeof(records) - 1, &report), 0);
+	outer = report_find(report, REPORT_RUN, &report->total, "r");
+	inner = report_find(report, REPORT_RUN, &report->total, "a");
+	assert_non_null(outer);
+	assert_ptr_equal(outer->parent, &report->total);
+	assert_ptr_equal(inner->parent->parent, outer);
+	assert_int_equal(outer->sum.value[REPORT_CPU], 7);
+	assert_int_equal(outer->sum.processes, 3);
+	assert_int_equal(inner->parent->sum.value[REPORT_CPU], 3);
+	assert_int_equal(report->total.sum.value[REPORT_CPU], 31);
+	report_free(report);
+}
+
 static void a_process_still_open_is_told(void **state)
 {
 	const struct report_setup setup = {.memory_bytes = UNKNOWN, .start_boot_ns = UNKNOWN};
@@ -563,6 +596,7 @@ int main(void)
 		cmocka_unit_test(rows_are_bounded_and_totals_stay_exact),
 		cmocka_unit_test(hostile_names_stay_in_their_columns),
 		cmocka_unit_test(a_recording_reads_back),
+		cmocka_unit_test(runs_read_from_a_file_are_nested),
 		cmocka_unit_test(a_process_still_open_is_told),
 		cmocka_unit_test(damaged_files_are_counted_not_followed),
 		cmocka_unit_test(mutated_recordings_never_harm),

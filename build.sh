@@ -51,7 +51,8 @@ usage_error() { printf "build: %s; see './build.sh --help'\n" "$1" >&2; exit 2; 
 need_packages() {
 	command -v dpkg-query >/dev/null || die "this is not Debian 12 or 13: build in a container (Containerfile); the binary itself runs anywhere" 3
 	local missing='' have p
-	have=" $(dpkg-query -W -f '${db:Status-Status}=${Package} ' "$@" 2>/dev/null | tr '\n' ' ') "
+	# It fails when one name is unknown to it, yet prints the others.
+	have=" $(dpkg-query -W -f '${db:Status-Status}=${Package} ' "$@" 2>/dev/null || true) "
 	for p in "$@"; do
 		case $have in *" installed=$p "*) ;; *) missing="$missing $p" ;; esac
 	done

@@ -1,8 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Fetches the source packages that deps.lock pins into a folder, through apt's own signed index.
-# The apt configuration is private (under APT_DIR) and made from this machine's: its hosts, with the
-# suite replaced by the one the pins come from. Nothing of the machine's own apt state is changed.
+# Fetches the source packages that deps.lock pins into a folder, through apt's own signed index
+# (deps/apt.sh).
 #
 #   deps/fetch.sh [--locked] [--all] DIR     --all: also what is not linked yet
 #
@@ -23,6 +22,8 @@ while [ $# -gt 1 ]; do
 	esac
 	shift
 done
+# shellcheck source=deps/apt.sh
+. "$HERE/apt.sh"
 mkdir -p "$1"
 DIR=$(cd "$1" && pwd)
 
@@ -32,58 +33,9 @@ die() { printf 'fetch: %s\n' "$*" >&2; exit 1; }
 command -v apt-get >/dev/null ||
 	die "apt-get not found: fetch the sources on Debian 12 or 13 with './build.sh sources DIR' and build here with '--offline DIR'"
 
-# Prints "URI SUITE COMPONENT" for each Debian entry this machine has, with the suite replaced.
-debian_entries() {
-	local uri release component
-	# shellcheck disable=SC2016  # apt-get expands these
-	apt-get indextargets --format '$(REPO_URI) $(RELEASE) $(COMPONENT)' 'Identifier: Packages' |
-		while read -r uri release component; do
-			case $release in
-			bookworm | trixie | stable | oldstable) release=$SUITE ;;
-			bookworm-* | trixie-* | stable-* | oldstable-*) release=$SUITE-${release#*-} ;;
-			*) continue ;;
-			esac
-			case $release in
-			"$SUITE" | "$SUITE-updates" | "$SUITE-security") printf '%s %s %s\n' "$uri" "$release" "$component" ;;
-			esac
-		done | awk '!seen[$0]++'
-}
-
-write_apt_config() {
-	local uri release component keyring=
-	local f
-	for f in /usr/share/keyrings/debian-archive-keyring.pgp /usr/share/keyrings/debian-archive-keyring.gpg; do
-		[ -r "$f" ] && keyring=" [signed-by=$f]" && break
-	done
-	mkdir -p "$APT_DIR"/{state/lists/partial,cache/archives/partial,sources}
-	APT_DIR=$(cd "$APT_DIR" && pwd)
-	debian_entries | while read -r uri release component; do
-		printf 'deb-src%s %s %s %s\n' "$keyring" "$uri" "$release" "$component"
-	done >"$APT_DIR/sources/pins.list"
-	[ -s "$APT_DIR/sources/pins.list" ] ||
-		die "this machine's apt configuration names no Debian 12 or 13 archive; use '--offline DIR', or the Containerfile"
-	cat >"$APT_DIR/apt.conf" <<-EOF
-		#clear APT::Update::Post-Invoke;
-		#clear APT::Update::Post-Invoke-Success;
-		Dir::State "$APT_DIR/state";
-		Dir::State::status "/var/lib/dpkg/status";
-		Dir::Cache "$APT_DIR/cache";
-		Dir::Etc::sourcelist "/dev/null";
-		Dir::Etc::sourceparts "$APT_DIR/sources";
-		APT::Sandbox::User "";
-		Acquire::Languages "none";
-	EOF
-}
-
-apt_private() {
-	local tool=$1
-	shift
-	"$tool" -c "$APT_DIR/apt.conf" -qq "$@"
-}
-
 # listed_versions SOURCE UPSTREAM: Debian's versions of that upstream version, newest first.
 listed_versions() {
-	apt_private apt-cache showsrc "$1" 2>/dev/null | sed -n 's/^Version: //p' | sort -uVr |
+	apt_private "$APT_DIR" apt-cache showsrc "$1" 2>/dev/null | sed -n 's/^Version: //p' | sort -uVr |
 		while read -r v; do
 			local up=${v#*:}
 			[ "${up%-*}" != "$2" ] || printf '%s\n' "$v"
@@ -101,7 +53,7 @@ fetch_one() {
 		[ "$locked" = 1 ] && [ "$rev" != "$revision" ] && continue
 		dpkg --compare-versions "$rev" lt "$revision" && continue
 		[ "$dsc" = - ] && [ "$rev" = "$revision" ] && continue
-		if err=$(cd "$DIR" && apt_private apt-get source --download-only "$source=$v" 2>&1); then
+		if err=$(cd "$DIR" && apt_private "$APT_DIR" apt-get source --download-only "$source=$v" 2>&1); then
 			[ "$rev" = "$revision" ] || say "$source: Debian revision $rev, newer than the pinned $revision"
 			return 0
 		fi
@@ -110,21 +62,17 @@ fetch_one() {
 	for v in $versions; do
 		rev=${v##*-}
 		if [ "$dsc" = - ] && [ "$rev" = "$revision" ]; then
-			err=$(cd "$DIR" && apt_private apt-get source --download-only --tar-only "$source=$v" 2>&1) && return 0
+			err=$(cd "$DIR" && apt_private "$APT_DIR" apt-get source --download-only --tar-only "$source=$v" 2>&1) && return 0
 		fi
 	done
 	printf '%s\n' "${err:-}" | sed 's|[a-z]*://[^ /]*|(archive)|g' | tail -5 >&2
 	die "$source $upstream-$revision cannot be downloaded"
 }
 
-write_apt_config
 say "reading Debian's signed index of source packages"
-# The network is not always there at the first try.
-for try in 1 2 3; do
-	apt_private apt-get update >"$APT_DIR/update.log" 2>&1 && break
-	[ "$try" = 3 ] && { cat "$APT_DIR/update.log" >&2; die "apt-get update failed for Debian $SUITE"; }
-	sleep 2
-done
+apt_setup "$APT_DIR" deb-src "$SUITE" ||
+	die "no sources from here: use '--offline DIR' with a folder that './build.sh sources DIR' filled, or the Containerfile"
+APT_DIR=$(cd "$APT_DIR" && pwd)
 while read -r name source upstream revision _ dsc _ use; do
 	case $name in '' | '#'*) continue ;; esac
 	[ "$all" = 1 ] || [ "$use" = build ] || continue

@@ -324,7 +324,7 @@ def shellcheck(root, tree):
     if not scripts:
         return []
     done = subprocess.run(
-        ["shellcheck", "--format=gcc", "--severity=info", *scripts], cwd=root, stdout=subprocess.PIPE, text=True
+        ["shellcheck", "--format=gcc", "--severity=info", "--external-sources", *scripts], cwd=root, stdout=subprocess.PIPE, text=True
     )
     return done.stdout.splitlines()
 

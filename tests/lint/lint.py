@@ -17,6 +17,7 @@ RULES = {}
 ROOMS = "bpf core modules cli lake tune sweep web updater installer release tests rules demo docs tools deps".split()
 MAX_LINES = 800
 MAX_COLUMNS = 120
+MAX_TEST_COLUMNS = 140  # tables of cases
 MAX_OPENING_LINES = 10
 
 
@@ -173,8 +174,9 @@ def too_long(tree):
 def too_wide(tree):
     for path, number, line in tree.lines(".c", ".h"):
         width = len(line.expandtabs(8))
-        if width > MAX_COLUMNS and "http" not in line:
-            yield path, number, "%d columns (the limit is %d)" % (width, MAX_COLUMNS)
+        limit = MAX_TEST_COLUMNS if path.startswith("tests/") else MAX_COLUMNS
+        if width > limit and "http" not in line:
+            yield path, number, "%d columns (the limit is %d)" % (width, limit)
 
 
 @rule

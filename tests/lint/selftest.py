@@ -45,6 +45,7 @@ CASES = [
     ("unbounded_scan", "core/x.c", HEAD + 'sscanf(a, "%[a-z]", b);\n', HEAD + 'sscanf(a, "%15[a-z]", b);\n'),
     ("too_long", "core/x.c", HEAD + "\n" * 800, HEAD + "\n" * 798),
     ("too_wide", "core/x.c", HEAD + "// " + "x" * 118 + "\n", HEAD + "// " + "x" * 117 + "\n"),
+    ("too_wide", "tests/unit/x.c", HEAD + "// " + "x" * 138 + "\n", HEAD + "// " + "x" * 137 + "\n"),
     ("trailing_whitespace", "README.md", "a \n", "a\n"),
     ("final_newline", "README.md", "a", "a\n"),
     ("final_newline", "README.md", "a\n\n", "a\n"),

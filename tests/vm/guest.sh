@@ -1,4 +1,4 @@
-#!/bin/busybox sh
+#!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Runs inside the guest: every static BPF test, then the whole binary on a storm of known processes.
 # Closes with 'guest: N passed, N failed', which tests/vm/run waits for.

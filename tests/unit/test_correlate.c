@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Correlate over made-up process trees with the shipped rules: what a fork inherits, where runs and tasks begin, what they
-// are called. Trees follow what the engines were seen to start.
+// Correlate over made-up process trees with the shipped rules: what a fork inherits, where runs and
+// tasks begin, what they are called. Trees follow what the engines were seen to start.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -70,16 +70,17 @@ static struct process *spawn(struct world *world, struct process *parent)
 }
 
 // argv separated by '|'; cwd NULL: the parent's.
-static void become_in(struct world *world, struct process *process, const char *exe, const char *argv, const char *script,
-		      const char *cwd)
+static void become_in(struct world *world, struct process *process, const char *exe,
+		      const char *argv, const char *script, const char *cwd)
 {
 	struct image *image = image_new(world->now_ns += 1000000);
 	const char *base = strrchr(exe, '/') ? strrchr(exe, '/') + 1 : exe;
 	char *args = strdup(argv);
 
 	if (!cwd)
-		cwd = process->image->cwd ? process->image->cwd : process->parent && process->parent->image->cwd ?
-			process->parent->image->cwd : "/data";
+		cwd = process->image->cwd			       ? process->image->cwd
+		      : process->parent && process->parent->image->cwd ? process->parent->image->cwd
+								       : "/data";
 	image->args_size = (uint32_t)strlen(args) + 1;
 	for (char *c = args; *c; c++)
 		*c = *c == '|' ? 0 : *c;
@@ -100,7 +101,8 @@ static void become(struct world *world, struct process *process, const char *exe
 	become_in(world, process, exe, argv, NULL, NULL);
 }
 
-static struct process *start(struct world *world, struct process *parent, const char *exe, const char *argv)
+static struct process *start(struct world *world, struct process *parent, const char *exe,
+			     const char *argv)
 {
 	struct process *process = spawn(world, parent);
 
@@ -108,8 +110,8 @@ static struct process *start(struct world *world, struct process *parent, const 
 	return process;
 }
 
-static struct process *start_in(struct world *world, struct process *parent, const char *exe, const char *argv,
-				const char *cwd)
+static struct process *start_in(struct world *world, struct process *parent, const char *exe,
+				const char *argv, const char *cwd)
 {
 	struct process *process = spawn(world, parent);
 
@@ -199,7 +201,8 @@ static void each_child_of_a_script_is_a_task(void **state)
 {
 	struct world *world = *state;
 	struct process *script = root(world, "/usr/bin/bash", "bash|/data/pipeline.sh");
-	struct process *first = start(world, script, "/usr/bin/bwa", "bwa|mem|ref.fa|a_1.fq|a_2.fq");
+	struct process *first =
+		start(world, script, "/usr/bin/bwa", "bwa|mem|ref.fa|a_1.fq|a_2.fq");
 	struct process *second = start(world, script, "/usr/bin/samtools", "samtools|sort|-");
 	struct process *inner = start(world, second, "/usr/bin/gzip", "gzip|-c");
 
@@ -247,7 +250,8 @@ static void a_subshell_is_called_after_its_only_tool(void **state)
 {
 	struct world *world = *state;
 	struct process *script = root(world, "/usr/bin/bash", "bash|x.sh");
-	struct process *one = spawn(world, script), *two = spawn(world, script), *none = spawn(world, script);
+	struct process *one = spawn(world, script), *two = spawn(world, script),
+		       *none = spawn(world, script);
 	struct process *child = start(world, one, "/usr/bin/samtools", "samtools|index|x.bam");
 
 	start(world, two, "/usr/bin/samtools", "samtools|view|x.bam");
@@ -265,7 +269,8 @@ static void a_root_that_becomes_an_engine_lends_the_run_its_name(void **state)
 	char *before = strdup(command->run->id);
 
 	assert_string_equal(command->run->engine, "command");
-	become(world, command, "/usr/bin/python3.11", "python3.11|/opt/bin/snakemake|-s|map.smk|--cores|2");
+	become(world, command, "/usr/bin/python3.11",
+	       "python3.11|/opt/bin/snakemake|-s|map.smk|--cores|2");
 	assert_string_equal(command->run->engine, "snakemake");
 	assert_string_equal(command->run->name, "map.smk");
 	assert_string_not_equal(command->run->id, before);
@@ -278,13 +283,16 @@ static void a_root_that_becomes_an_engine_lends_the_run_its_name(void **state)
 static void snakemake_jobs_are_tasks(void **state)
 {
 	struct world *world = *state;
-	struct process *engine = root(world, "/usr/bin/python3.11", "python3.11|/usr/bin/snakemake|--cores|2");
+	struct process *engine =
+		root(world, "/usr/bin/python3.11", "python3.11|/usr/bin/snakemake|--cores|2");
 	struct process *job = start(world, engine, "/usr/bin/bash",
-				    "/bin/bash|-c|set -euo pipefail;  bwa mem g.fa data/A.fastq | samtools sort > A.bam");
+				    "/bin/bash|-c|set -euo pipefail;  bwa mem g.fa data/A.fastq | "
+				    "samtools sort > A.bam");
 	struct process *bwa = start(world, job, "/usr/bin/bwa", "bwa|mem|g.fa|data/A.fastq");
 	struct process *sort = start(world, job, "/usr/bin/samtools", "samtools|sort");
-	struct process *python = start(world, engine, "/usr/bin/python3.11",
-				       "/usr/bin/python3.11|-m|snakemake|--target-jobs|plot:sample=B|--cores|1");
+	struct process *python =
+		start(world, engine, "/usr/bin/python3.11",
+		      "/usr/bin/python3.11|-m|snakemake|--target-jobs|plot:sample=B|--cores|1");
 	struct process *inner = start(world, python, "/usr/bin/bash", "/bin/bash|-c|true");
 
 	assert_ptr_equal(bwa->task, job->task);
@@ -302,12 +310,17 @@ static void nextflow_tasks_are_their_work_directories(void **state)
 {
 	static const char work[] = "/data/work/ab/cdef1234567890abcdef1234567890";
 	struct world *world = *state;
-	struct process *launcher = root(world, "/usr/bin/bash", "bash|/usr/local/bin/nextflow|run|main.nf");
+	struct process *launcher =
+		root(world, "/usr/bin/bash", "bash|/usr/local/bin/nextflow|run|main.nf");
 	struct process *engine = start(world, launcher, "/usr/bin/java",
-				       "java|-Xmx1g|-jar|/h/.nextflow/framework/24.10.0/nextflow-24.10.0-one.jar|run|main.nf");
-	struct process *wrapper = start_in(world, engine, "/usr/bin/bash", "/bin/bash|-ue|.command.run", work);
-	struct process *script = start(world, wrapper, "/usr/bin/bash", "/bin/bash|-ue|.command.sh");
-	struct process *tool = start(world, script, "/usr/bin/perl", "perl|/usr/bin/fastqc|s1_R1.fastq.gz");
+				       "java|-Xmx1g|-jar|/h/.nextflow/framework/24.10.0/"
+				       "nextflow-24.10.0-one.jar|run|main.nf");
+	struct process *wrapper =
+		start_in(world, engine, "/usr/bin/bash", "/bin/bash|-ue|.command.run", work);
+	struct process *script =
+		start(world, wrapper, "/usr/bin/bash", "/bin/bash|-ue|.command.sh");
+	struct process *tool =
+		start(world, script, "/usr/bin/perl", "perl|/usr/bin/fastqc|s1_R1.fastq.gz");
 
 	assert_string_equal(engine->run->engine, "nextflow");
 	assert_string_equal(engine->run->name, "main.nf");
@@ -325,7 +338,8 @@ static void a_nested_engine_opens_a_run_below(void **state)
 {
 	struct world *world = *state;
 	struct process *script = root(world, "/usr/bin/bash", "bash|all.sh");
-	struct process *engine = start(world, script, "/usr/bin/python3", "python3|/usr/bin/snakemake|--cores|1");
+	struct process *engine =
+		start(world, script, "/usr/bin/python3", "python3|/usr/bin/snakemake|--cores|1");
 	struct process *other = start(world, script, "/usr/bin/sort", "sort|x");
 
 	assert_string_equal(engine->run->engine, "snakemake");

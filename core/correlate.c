@@ -125,6 +125,7 @@ static int enter_task(struct correlate *correlate, struct process *process,
 		      const struct rule_result *result)
 {
 	struct task_private *task = NULL;
+	bool inside;
 	int error = 0;
 
 	if (result->task_id)
@@ -132,6 +133,7 @@ static int enter_task(struct correlate *correlate, struct process *process,
 	// Its engine runs elsewhere on this host, as with a task inside a container.
 	if (!task && result->task_id && strcmp(process->run->engine, result->task_engine))
 		task = task_find(correlate, NULL, result->task_engine, result->task_id);
+	inside = task && process->task == &task->task;
 	if (task) {
 		struct run *run = run_reference(task->task.run);
 		set_task(process, &task->task);
@@ -147,13 +149,17 @@ static int enter_task(struct correlate *correlate, struct process *process,
 		return error;
 	task = task_of(process->task);
 	task->subshell = false;
-	if (!result->task_name)
-		return task->naming == NAMING_RULE ? 0
-						   : (task->naming = NAMING_TOOLS,
-						      task_add_tool(correlate, task, process,
-								    result->tool, result->rank));
-	task->naming = NAMING_RULE;
-	return task_set_name(task, result->task_name);
+	if (result->task_name) {
+		task->naming = NAMING_RULE;
+		return task_set_name(task, result->task_name);
+	}
+	if (task->naming == NAMING_RULE)
+		return 0;
+	// The task proper begins: what its wrapper ran before does not name it.
+	if (inside)
+		task_forget_tools(correlate, task);
+	task->naming = NAMING_TOOLS;
+	return task_add_tool(correlate, task, process, result->tool, result->rank);
 }
 
 // --- runs ----------------------------------------------------------------------------------------------------------
@@ -249,50 +255,68 @@ static int change_root(struct correlate *correlate, struct process *process,
 	return set_up_root(correlate, process, result);
 }
 
+static bool is_inside(const struct run *run, const struct run *outer)
+{
+	while (run && run != outer)
+		run = run->parent;
+	return run;
+}
+
+static int open_job(struct correlate *correlate, struct process *process, struct run *outer,
+		    const struct rule_result *result, struct run **ret_run)
+{
+	const char *name = result->job_name ? result->job_name : result->job_id;
+	int error = run_new(correlate, result->job_engine, result->job_id, name, process, ret_run);
+
+	if (error)
+		return error;
+	(*ret_run)->parent = run_reference(outer);
+	run_of(*ret_run)->job = run_of(*ret_run)->chosen = true;
+	run_of(*ret_run)->children_are_tasks = !result->job_task;
+	return 0;
+}
+
+static int enter_step(struct correlate *correlate, struct process *process, const char *step)
+{
+	struct task_private *task = task_find(correlate, process->run, NULL, step);
+
+	if (!task)
+		return open_task(correlate, process, step);
+	set_task(process, &task->task);
+	return 0;
+}
+
 // The run of a scheduler's job or a container, wherever the process was started.
 static int enter_job(struct correlate *correlate, struct process *process,
 		     const struct rule_result *result)
 {
-	struct run_private *job = run_find(correlate, result->job_engine, result->job_id);
-	struct run *run = job ? run_reference(&job->run) : NULL;
-	bool made = !job, inside = false;
+	struct run_private *known = run_find(correlate, result->job_engine, result->job_id);
+	struct run *run = known ? run_reference(&known->run) : NULL, *own = process->run;
+	bool inside = run && is_inside(own, run);
+	// An engine that ran before its job was known: the job is then what it runs in.
+	bool adopt = own && !inside && run_of(own)->chosen && !run_of(own)->job && !own->parent &&
+		     is_run_root(process) && !is_inside(run, own);
 	int error = 0;
 
-	for (const struct run *outer = process->run; outer && run && !inside; outer = outer->parent)
-		inside = outer == run;
 	if (!run)
-		error = run_new(correlate, result->job_engine, result->job_id,
-				result->job_name ? result->job_name : result->job_id, process,
-				&run);
+		error = open_job(correlate, process, adopt ? NULL : own, result, &run);
 	if (error)
 		return error;
-	job = run_of(run);
-	job->job = job->chosen = true;
-	job->children_are_tasks = !result->job_task;
-	if (!inside && process->run && run_of(process->run)->chosen && is_run_root(process) &&
-	    !process->run->parent) {
-		process->run->parent =
-			run_reference(run); // the engine was there before its job was known
-		inside = true;
-	}
-	if (!inside) {
+	if (adopt)
+		own->parent = run_reference(run);
+	if (!adopt && !inside) {
 		set_task(process, NULL);
 		set_run(process, run);
 	}
 	run_release(run);
-	if (process->run != run ||
-	    (process->task && process->task->run == run && !made && !result->job_task))
+	if (process->run != run)
 		return 0;
 	if (!result->job_task)
 		return inside ? 0 : open_own_task(correlate, process, result);
 	// Inside a step a rule may have opened a task of its own: that one stays.
-	if (process->task && process->task->run == run)
-		return 0;
-	struct task_private *task = task_find(correlate, run, NULL, result->job_task);
-	if (!task)
-		return open_task(correlate, process, result->job_task);
-	set_task(process, &task->task);
-	return 0;
+	return process->task && process->task->run == run
+		       ? 0
+		       : enter_step(correlate, process, result->job_task);
 }
 
 // --- what the agent calls ------------------------------------------------------------------------------------------
@@ -312,7 +336,12 @@ static struct rule_subject subject_of(const struct process *process)
 		.cwd = image->cwd,
 		.uid = process->uid,
 		.cgroup_path = cgroup ? cgroup->path : NULL,
-		.container_runtime = cgroup ? cgroup->runtime : NULL,
+		.container_runtime = cgroup && cgroup->container_id ? cgroup->runtime : NULL,
+		.ecs_task = cgroup ? cgroup->ecs_task : NULL,
+		.container_id = cgroup ? cgroup->container_id : NULL,
+		.pod_uid = cgroup ? cgroup->pod_uid : NULL,
+		.slurm_step = cgroup ? cgroup->slurm_step : NULL,
+		.slurm_job = cgroup ? cgroup->slurm_job : -1,
 		.engine = process->run ? process->run->engine : NULL,
 	};
 }

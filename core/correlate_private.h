@@ -110,6 +110,7 @@ struct task_private *task_find(struct correlate *correlate, const struct run *ru
 // --- names and samples of tasks (core/correlate_task.c) --------------------------------------------------------------
 
 int task_set_name(struct task_private *task, const char *name);
+void task_forget_tools(struct correlate *correlate, struct task_private *task);
 int task_add_tool(struct correlate *correlate, struct task_private *task,
 		  const struct process *process, const char *tool, uint32_t rank);
 int task_add_sample(struct correlate *correlate, struct task_private *task,

@@ -23,12 +23,13 @@ int task_set_name(struct task_private *task, const char *name)
 	return 0;
 }
 
-static void drop_names(struct correlate *correlate, struct task_private *task)
+void task_forget_tools(struct correlate *correlate, struct task_private *task)
 {
 	for (uint32_t i = 0; i < task->name_count; i++)
 		name_release(&correlate->names, task->names[i].text);
 	task->name_count = 0;
 	task->more = false;
+	task->rank = 0;
 }
 
 static int join_names(struct task_private *task)
@@ -54,7 +55,7 @@ int task_add_tool(struct correlate *correlate, struct task_private *task,
 	if (task->naming != NAMING_TOOLS || (task->name_count && rank < task->rank))
 		return 0;
 	if (rank > task->rank)
-		drop_names(correlate, task);
+		task_forget_tools(correlate, task);
 	task->rank = (uint8_t)rank;
 	for (uint32_t i = 0; i < task->name_count; i++)
 		if (!strcmp(task->names[i].text, tool))

@@ -25,6 +25,8 @@ struct rule_subject {
 	const char *cwd;
 	const char *cgroup_path;
 	const char *container_runtime;
+	const char *container_id, *pod_uid, *ecs_task, *slurm_step; // as core/cgroup.h reads them
+	int64_t slurm_job; // 0 or -1: none
 	uint32_t uid;
 	const char *engine; // of the run it is in, or NULL
 	const struct rule_subject *parent; // NULL: unknown
@@ -48,7 +50,8 @@ enum rule_role {
 // Whose name a task of several programs carries: the highest present.
 enum rule_rank {
 	RULE_RANK_SHELL, // a shell with a text of commands
-	RULE_RANK_UTILITY, // cat, sort, time, xargs, ...
+	RULE_RANK_NOISE, // true, mkdir, date, env, ...
+	RULE_RANK_UTILITY, // cat, sort, gzip, ...
 	RULE_RANK_SCRIPT, // a shell script
 	RULE_RANK_PROGRAM, // any other program
 	RULE_RANK_TOOL, // one that has a rule

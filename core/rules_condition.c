@@ -19,7 +19,14 @@ const char *const field_names[FIELD_END] = {
 	[FIELD_CONTAINER] = "container",
 	[FIELD_ENGINE] = "engine",
 	[FIELD_ARGV0] = "argv0",
+	[FIELD_CONTAINER_ID] = "container_id",
+	[FIELD_POD] = "pod",
+	[FIELD_ECS_TASK] = "ecs_task",
+	[FIELD_JOB] = "job",
+	[FIELD_STEP] = "step",
 	[FIELD_NUMBER] = "",
+	[FIELD_RUNNER] = "runner",
+	[FIELD_ANY] = "any",
 	[FIELD_SUBCOMMAND] = "subcommand",
 	[FIELD_OPTION] = "option",
 	[FIELD_OPERAND] = "operand",
@@ -281,11 +288,12 @@ static int read_key(struct reader *reader, const struct node *node,
 	for (enum field field = 0; field < FIELD_NUMBER; field++)
 		if (!strcmp(node->key, field_names[field]))
 			return read_text(reader, node, field, condition);
-	error = reader_error(reader, node->line,
-			     "unknown condition \"%s\"; known: program exe comm script interpreter "
-			     "cwd cgroup container "
-			     "engine argv0 args option subcommand uid form parent and or not",
-			     node->key);
+	error = reader_error(
+		reader, node->line,
+		"unknown condition \"%s\"; known: program exe comm script interpreter "
+		"cwd cgroup container container_id pod ecs_task job step engine argv0 args option "
+		"subcommand uid form parent and or not",
+		node->key);
 	return error;
 }
 

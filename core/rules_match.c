@@ -248,12 +248,18 @@ static int default_title(const struct rules *rules, const struct view *view, str
 	const char *what = path_base(view->program);
 	char text[160];
 
-	result->rank = words_have(rules->utilities, view->exe_name) ? RULE_RANK_UTILITY
-								    : RULE_RANK_PROGRAM;
+	result->rank = RULE_RANK_PROGRAM;
+	for (uint32_t i = 0; i < view->name_count; i++)
+		if (words_have(rules->noise, view->names[i]))
+			result->rank = RULE_RANK_NOISE;
+		else if (words_have(rules->utilities, view->names[i]))
+			result->rank = RULE_RANK_UTILITY;
 	if (view->form == FORM_CODE)
 		what = view->interpreter->shell || view->interpreter->module ? "-c" : "-e";
 	if (view->interpreter && view->interpreter->shell)
-		result->rank = view->form == FORM_SCRIPT ? RULE_RANK_SCRIPT : RULE_RANK_SHELL;
+		result->rank = view->form != FORM_SCRIPT	 ? RULE_RANK_SHELL
+			       : result->rank > RULE_RANK_SCRIPT ? RULE_RANK_SCRIPT
+								 : result->rank;
 	if (view->form == FORM_CLASS && strrchr(what, '.'))
 		what = strrchr(what, '.') + 1;
 #pragma GCC diagnostic push
@@ -286,7 +292,7 @@ static int take_tool(const struct rule *rule, const struct view *view, struct ar
 	result->tool = title ? title : rule->name;
 	result->category = rule->category;
 	result->tool_rule = rule->place;
-	result->rank = rule->wrapper ? RULE_RANK_UTILITY : RULE_RANK_TOOL;
+	result->rank = rule->wrapper ? RULE_RANK_NOISE : RULE_RANK_TOOL;
 	return error ? error
 		     : template_expand(rule->sample, view, rule->subcommands, arena,
 				       &result->sample);

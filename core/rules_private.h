@@ -74,7 +74,14 @@ enum field {
 	FIELD_CONTAINER,
 	FIELD_ENGINE,
 	FIELD_ARGV0,
+	FIELD_CONTAINER_ID,
+	FIELD_POD,
+	FIELD_ECS_TASK,
+	FIELD_JOB,
+	FIELD_STEP,
 	FIELD_NUMBER, // templates only, from here
+	FIELD_RUNNER,
+	FIELD_ANY,
 	FIELD_SUBCOMMAND,
 	FIELD_OPTION,
 	FIELD_OPERAND,
@@ -196,7 +203,7 @@ struct rules {
 	uint32_t job_count;
 	uint32_t *jobs;
 	struct interpreter *interpreters;
-	const struct words *multicall, *utilities, *sample_ignore;
+	const struct words *multicall, *utilities, *noise, *sample_ignore;
 	struct redaction *redactions;
 	uint8_t *
 		redact_pairs; // bitmap of the character pairs that begin what must be in a secret's argument
@@ -238,6 +245,7 @@ struct view {
 	const char
 		*names[VIEW_NAMES]; // of the program: basename, without extension, without version
 	uint32_t name_count;
+	char job[24]; // text of subject->slurm_job, "" when there is none
 	bool truncated; // the name is a comm of 15 characters
 	uint8_t form;
 	const char *argv[VIEW_ARGUMENTS];

@@ -4,6 +4,7 @@
 // without version). Reads only what the subject holds; nothing is allocated and hostile arguments
 // cost at most one pass.
 #include <ctype.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "core/rules_private.h"
@@ -232,6 +233,9 @@ void view_init(struct view *view, const struct rules *rules, const struct rule_s
 	view->argc = view->name_count = 0;
 	view->interpreter = NULL;
 	view->truncated = false;
+	*view->job = 0;
+	if (subject->slurm_job > 0)
+		snprintf(view->job, sizeof(view->job), "%lld", (long long)subject->slurm_job);
 	split_arguments(view, subject);
 	if (subject->exe) {
 		view->exe_name = path_base(subject->exe);
@@ -278,6 +282,18 @@ const char *view_field(const struct view *view, enum field field)
 		return subject->cgroup_path;
 	case FIELD_CONTAINER:
 		return subject->container_runtime;
+	case FIELD_CONTAINER_ID:
+		return subject->container_id;
+	case FIELD_POD:
+		return subject->pod_uid;
+	case FIELD_ECS_TASK:
+		return subject->ecs_task;
+	case FIELD_JOB:
+		return *view->job ? view->job : NULL;
+	case FIELD_STEP:
+		return subject->slurm_step;
+	case FIELD_RUNNER:
+		return view->interpreter ? view->interpreter->name : NULL;
 	case FIELD_ENGINE:
 		return subject->engine;
 	case FIELD_ARGV0:

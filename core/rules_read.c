@@ -723,12 +723,14 @@ static int read_section(struct reader *reader, const struct node *node)
 		return read_samples(reader, node);
 	if (!strcmp(node->key, "utilities"))
 		return add_words(reader, node, &reader->rules->utilities);
+	if (!strcmp(node->key, "noise"))
+		return add_words(reader, node, &reader->rules->noise);
 	if (!strcmp(node->key, "multicall"))
 		return add_words(reader, node, &reader->rules->multicall);
 	return reader_error(
 		reader, node->line,
 		"unknown section \"%s\"; known: tools catalogue engines jobs boundaries "
-		"interpreters utilities multicall samples redact filter",
+		"interpreters utilities noise multicall samples redact filter",
 		node->key);
 }
 

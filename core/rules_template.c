@@ -34,12 +34,13 @@ static int read_field(struct reader *reader, uint32_t line, char *text, struct t
 		if (*field_names[part->field] && !strcmp(field_names[part->field], text))
 			break;
 	if (part->field == FIELD_END)
-		return reader_error(
-			reader, line,
-			"unknown placeholder {%s}; known: a position, subcommand, operand [WORD], "
-			"option NAME, program, "
-			"exe, comm, script, interpreter, cwd, cgroup, container, engine, argv0",
-			text);
+		return reader_error(reader, line,
+				    "unknown placeholder {%s}; known: a position, subcommand, "
+				    "operand [WORD], option NAME, "
+				    "any, runner, program, exe, comm, script, interpreter, cwd, "
+				    "cgroup, container, "
+				    "container_id, pod, ecs_task, job, step, engine, argv0",
+				    text);
 	if (part->field == FIELD_OPTION ? !key || !*key : key && part->field != FIELD_OPERAND)
 		return reader_error(reader, line,
 				    part->field == FIELD_OPTION
@@ -164,6 +165,15 @@ static const char *option_value(const struct view *view, const char *name)
 	return NULL;
 }
 
+// The first argument that the pattern takes.
+static const char *any_argument(const struct view *view, const struct glob *glob)
+{
+	for (uint32_t i = view->first; i < view->argc; i++)
+		if (!glob || glob_matches(glob, view->argv[i]))
+			return view->argv[i];
+	return NULL;
+}
+
 // The first argument that is no option, behind a word when one is given.
 static const char *operand(const struct view *view, const char *word)
 {
@@ -193,6 +203,8 @@ static const char *part_value(const struct template_part *part, const struct vie
 		return option_value(view, part->key);
 	case FIELD_OPERAND:
 		return operand(view, part->key);
+	case FIELD_ANY:
+		return any_argument(view, part->glob);
 	case FIELD_PROGRAM:
 		return view->names[view->name_count - 1];
 	case FIELD_EXE:

@@ -360,6 +360,8 @@ int proc_live(struct bpf_iter__task *ctx)
 	struct event_live event;
 	struct mm_struct *mm;
 
+	if (ctx->meta->seq_num == 0)
+		cpu_offsets_find(cpu_count);
 	if (!task || task->flags & PF_KTHREAD || filter_drops(task->tgid))
 		return 0;
 	__builtin_memset(&event, 0, sizeof(event));

@@ -16,6 +16,7 @@ enum sched_syscall_class {
 	SCHED_SYSCALL_LOCK,
 	SCHED_SYSCALL_CHILD,
 	SCHED_SYSCALL_TIMER,
+	SCHED_SYSCALL_SIGNAL,
 	SCHED_SYSCALL_NONE, // not in a system call: a page fault, or the kernel is older than bpf_task_pt_regs()
 };
 

@@ -58,6 +58,33 @@ const struct command commands[] = {
 			       {2, "Bad usage, or bad rules"}),
 	},
 	{
+		.name = "run",
+		.function = command_run,
+		.summary = "Run a command and report what it really did",
+		.usage = "[OPTION...] [--] COMMAND [ARGUMENT...]",
+		.description =
+			"Starts COMMAND once everything is attached, records it and all it starts, "
+			"passes its output and exit code through, then prints a report to standard "
+			"error: its tasks and tools with time, CPU, memory, I/O and waiting, what "
+			"failed and what was slowest.\n\n"
+			"It needs no service, no configuration and no datalake. Without root it works "
+			"with what /proc shows, and says what is then missing.",
+		.options = OPTIONS(
+			{"output", 'o', "FILE", "Write every record to FILE as NDJSON"},
+			{"system", 0, NULL, "Record the whole host, not only COMMAND"},
+			{"wait", 'w', NULL, "Go on until all that COMMAND started has ended"},
+			{"quiet", 'q', NULL, "No report"}),
+		.examples = EXAMPLES({"sudo tracer run ./pipeline.sh", "A script and its parts"},
+				     {"sudo tracer run -o run.ndjson -- snakemake -c 8",
+				      "Keep the records too"},
+				     {"tracer run make -j4", "Without root, with less detail"}),
+		.exits = EXITS({0, "COMMAND ended with 0; other codes of its own are passed on"},
+			       {125, "Tracer itself failed"},
+			       {126, "COMMAND could not be executed"},
+			       {127, "COMMAND was not found"},
+			       {128, "and above: 128 + the signal that killed COMMAND"}),
+	},
+	{
 		.name = "version",
 		.function = command_version,
 		.summary = "Print the version",

@@ -108,5 +108,6 @@ int command_completion(int argc, char **argv);
 int command_help(int argc, char **argv);
 int command_man(int argc, char **argv);
 int command_rules(int argc, char **argv);
+int command_run(int argc, char **argv);
 int command_report(int argc, char **argv);
 int command_version(int argc, char **argv);

@@ -104,7 +104,7 @@ static int kernel_start(struct agent *agent, struct buf *why)
 {
 	struct loader_options options = {
 		.ring_bytes = agent->options.ring_bytes,
-		.root_pid = agent->options.root_pid,
+		.tree = agent->options.tree,
 	};
 	struct btf *btf = NULL;
 	int result = probe_btf(&btf);
@@ -172,6 +172,23 @@ int agent_new(const struct agent_options *options, struct agent **ret_agent, str
 	agent_host_record(agent);
 	*ret_agent = agent;
 	return 0;
+}
+
+int agent_tree_open(struct agent *agent)
+{
+	return agent->reader ? loader_filter_process(&agent->loader, (uint32_t)getpid(), true) : 0;
+}
+
+int agent_tree_close(struct agent *agent, uint32_t pid, const char *name)
+{
+	struct process *root;
+
+	if (agent->reader && agent->options.tree)
+		loader_filter_process(&agent->loader, (uint32_t)getpid(), false);
+	if (agent->reader)
+		reader_drain(agent->reader);
+	root = process_find(agent->processes, pid);
+	return root ? correlate_root(agent->correlate, root, name) : -ESRCH;
 }
 
 static void end_references(void *context, struct process *process)

@@ -34,7 +34,7 @@ struct agent_options {
 	const struct agent_sink *sinks; // borrowed; sink_count of them
 	uint32_t sink_count;
 	const char *rules_directory; // NULL: embedded rules only
-	uint32_t root_pid; // 0: the whole host; else only this process and what it starts
+	bool tree; // only the tree that agent_tree_open() and agent_tree_close() mark; else the whole host
 	bool fallback; // no BPF: a room of core/fallback.h feeds the process table
 	uint64_t drain_ns; // how often rings are emptied while records come
 	uint64_t sample_ns; // how often living processes, the host and cgroups are sampled
@@ -48,9 +48,15 @@ void agent_options_default(struct agent_options *options);
 int agent_new(const struct agent_options *options, struct agent **ret_agent, struct buf *why);
 void agent_free(struct agent *agent);
 
+// Around the fork of the process whose tree is recorded: what the caller forks in between is in it, and pid, which
+// must not have called exec yet, is the root of a run called name. -ESRCH: its fork was not seen.
+int agent_tree_open(struct agent *agent);
+int agent_tree_close(struct agent *agent, uint32_t pid, const char *name);
+
 // Takes everything out of the rings, waits up to wait_ns for ended processes to be released, writes the records of
-// those that ended, then an opening record of each that still lives, and flushes. The agent then only can be freed.
-void agent_finish(struct agent *agent, uint64_t wait_ns);
+// those that ended, then one without an end of each that still lives, and flushes. Returns how many still live. The
+// agent can only be freed then.
+size_t agent_finish(struct agent *agent, uint64_t wait_ns);
 
 // Tracked processes that have not ended.
 size_t agent_living(struct agent *agent);

@@ -153,8 +153,9 @@ static void finish_tick(struct agent *agent)
 		proc->module->tick(proc->data, UINT64_MAX);
 }
 
-void agent_finish(struct agent *agent, uint64_t wait_ns)
+size_t agent_finish(struct agent *agent, uint64_t wait_ns)
 {
+	size_t living;
 	uint64_t deadline = clock_boot_ns() + wait_ns;
 
 	while (agent->reader) {
@@ -168,9 +169,11 @@ void agent_finish(struct agent *agent, uint64_t wait_ns)
 	}
 	finish_tick(agent);
 	process_each(agent->processes, finish_ended, agent);
+	living = process_table_count(agent->processes);
 	process_each(agent->processes, finish_living, agent);
 	agent_losses_read(agent);
 	agent_flush(agent);
+	return living;
 }
 
 struct write_living {

@@ -114,20 +114,24 @@ static void module_failed(struct loaded_module *loaded, const char *step, int er
 	snprintf(loaded->why, sizeof(loaded->why), "%s: %s", step, strerror(-error));
 }
 
-// Only root_pid and what it starts: set before anything is attached, so that the rest of the host never shows.
-static int filter_tree(struct loader *loader, uint32_t root_pid)
+// Set before anything is attached, so that the rest of the host never shows.
+static int filter_tree(struct loader *loader)
 {
 	struct filter_config config = { .active = 1, .default_policy = FILTER_EXCLUDE };
-	uint8_t include = FILTER_INCLUDE;
 	uint32_t zero = 0;
-	int result;
 
-	if (!root_pid || loader->filter_config_fd < 0)
+	if (loader->filter_config_fd < 0)
 		return 0;
-	result = bpf_map_update_elem(loader->filter_processes_fd, &root_pid, &include, BPF_ANY);
-	if (!result)
-		result = bpf_map_update_elem(loader->filter_config_fd, &zero, &config, BPF_ANY);
-	return result;
+	return bpf_map_update_elem(loader->filter_config_fd, &zero, &config, BPF_ANY);
+}
+
+int loader_filter_process(struct loader *loader, uint32_t pid, bool include)
+{
+	uint8_t policy = FILTER_INCLUDE;
+
+	if (!include)
+		return bpf_map_delete_elem(loader->filter_processes_fd, &pid);
+	return bpf_map_update_elem(loader->filter_processes_fd, &pid, &policy, BPF_ANY);
 }
 
 static void module_load(struct loader *loader, struct loaded_module *loaded, const struct btf *btf,
@@ -150,7 +154,7 @@ static void module_load(struct loader *loader, struct loaded_module *loaded, con
 		return;
 	}
 	maps_keep(loader, object);
-	result = filter_tree(loader, options->root_pid);
+	result = options->tree ? filter_tree(loader) : 0;
 	if (!result)
 		result = bpf_object__attach_skeleton(skeleton);
 	if (result < 0)

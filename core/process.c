@@ -36,6 +36,17 @@ const char *quality_name(enum quality quality)
 	return "unknown";
 }
 
+uint64_t counters_user_ns(const struct counters *counters)
+{
+	uint64_t ticks = counters->utime_ns + counters->stime_ns;
+
+	if (counters->cpu_ns == UNKNOWN || counters->utime_ns == UNKNOWN || counters->stime_ns == UNKNOWN)
+		return UNKNOWN;
+	if (!counters->stime_ns || !ticks)
+		return counters->cpu_ns;
+	return (uint64_t)((double)counters->cpu_ns * ((double)counters->utime_ns / (double)ticks));
+}
+
 int process_table_new(struct process_table **ret_table)
 {
 	struct process_table *table = calloc(1, sizeof(*table));

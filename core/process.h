@@ -125,6 +125,10 @@ struct process {
 	void *correlate; // private
 };
 
+// The user part of counters.cpu_ns. utime and stime are sampled at the tick; the kernel scales them so that they
+// add up to the exact total (kernel/sched/cputime.c, cputime_adjust), and so does this. UNKNOWN when the total is.
+uint64_t counters_user_ns(const struct counters *counters);
+
 struct process_table;
 
 int process_table_new(struct process_table **ret_table);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Module mem, its host and cgroup samples. Sources: proc_meminfo(5), proc_vmstat(5), Documentation/accounting/psi.rst.
-// Files stay open; one read each a sample. It writes members only: the record is begun and ended by the agent.
+// Module mem, its host and cgroup samples. Sources: proc_meminfo(5), proc_vmstat(5),
+// Documentation/accounting/psi.rst. Files stay open; one read each a sample. It writes members only: the record is
+// begun and ended by the agent.
 #include "modules/mem_host.h"
 
 #include <fcntl.h>

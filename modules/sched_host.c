@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Module sched, its host and cgroup samples. Sources: proc_stat(5), proc_loadavg(5), Documentation/accounting/psi.rst.
-// Files stay open; one read each a sample. It writes members only: the record is begun and ended by the agent.
+// Module sched, its host and cgroup samples. Sources: proc_stat(5), proc_loadavg(5),
+// Documentation/accounting/psi.rst. Files stay open; one read each a sample. It writes members only: the record is
+// begun and ended by the agent.
 #include "modules/sched_host.h"
 
 #include <fcntl.h>

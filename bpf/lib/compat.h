@@ -33,37 +33,66 @@ struct mm_struct___before_6_2 {
 // The helper bpf_task_pt_regs() came with 5.15, dd6e10fbd9fb ("bpf: Add bpf_task_pt_regs() helper").
 enum bpf_func_id {
 	BPF_FUNC_task_pt_regs = 175,
+	BPF_FUNC_map_lookup_percpu_elem = 195,
 };
 
-// Where a CPU's share of per-CPU data lies. x86 keeps the offset in per-CPU data itself, which BTF names: no search
-// through the kernel's symbol table is then needed at load.
-#if defined(__TARGET_ARCH_x86)
-extern const unsigned long this_cpu_off __ksym __weak;
+enum { CPU_OFFSETS_MAX = 512 };
 
-static __always_inline bool cpu_offset(__u32 cpu, unsigned long *ret_offset)
+// Where each CPU's per-CPU data lies, filled by cpu_offsets_find(). 0: not known.
+struct cpu_offsets {
+	__u64 of[CPU_OFFSETS_MAX];
+	volatile __u64 scratch; // a pointer stored here comes back as a number
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct cpu_offsets);
+} cpu_offsets SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u64);
+} cpu_offset_probe SEC(".maps");
+
+struct bpf_array {
+	void *pptrs[1];
+} __attribute__((preserve_access_index));
+
+static __always_inline struct cpu_offsets *cpu_offsets_all(void)
 {
-	const unsigned long *offset;
+	__u32 zero = 0;
 
-	if (!&this_cpu_off)
-		return false;
-	offset = bpf_per_cpu_ptr(&this_cpu_off, cpu);
-	if (!offset)
-		return false;
-	*ret_offset = *offset;
-	return true;
+	return bpf_map_lookup_elem(&cpu_offsets, &zero);
 }
-#else
-extern const void __per_cpu_offset __ksym __weak;
 
-static __always_inline bool cpu_offset(__u32 cpu, unsigned long *ret_offset)
+// The kernel's table of offsets is a data symbol, which many kernels do not name. But a per-CPU map's value lies at
+// its per-CPU pointer plus the offset of the CPU (kernel/bpf/arraymap.c), and both can be seen. Needs
+// bpf_map_lookup_percpu_elem(), 5.19, 07343110b293; rss_stat is per CPU since 6.2 only. Once is enough.
+static __always_inline void cpu_offsets_find(__u32 cpu_count)
 {
-	return &__per_cpu_offset && !bpf_probe_read_kernel(ret_offset, sizeof(*ret_offset),
-							   (const char *)&__per_cpu_offset +
-								   cpu * sizeof(*ret_offset));
-}
-#endif
+	struct cpu_offsets *offsets = cpu_offsets_all();
+	__u64 base = 0;
+	__u32 zero = 0;
 
-enum { COUNTER_CPUS_MAX = 512 };
+	if (!offsets || !bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_map_lookup_percpu_elem))
+		return;
+	offsets->scratch = (__u64)&cpu_offset_probe;
+	bpf_probe_read_kernel(&base, sizeof(base),
+			      (const void *)(offsets->scratch + bpf_core_field_offset(struct bpf_array, pptrs)));
+	if (!base)
+		return;
+	for (__u32 cpu = 0; cpu < CPU_OFFSETS_MAX; cpu++) {
+		if (cpu >= cpu_count)
+			return;
+		offsets->scratch = (__u64)bpf_map_lookup_percpu_elem(&cpu_offset_probe, &zero, cpu);
+		if (offsets->scratch)
+			offsets->of[cpu] = offsets->scratch - base;
+	}
+}
 
 // include/linux/mm_types_task.h
 enum { MM_FILEPAGES, MM_ANONPAGES, MM_SWAPENTS, MM_SHMEMPAGES };
@@ -73,6 +102,7 @@ enum { MM_FILEPAGES, MM_ANONPAGES, MM_SWAPENTS, MM_SHMEMPAGES };
 static __always_inline __s64 mm_counter_pages(const struct mm_struct *mm, __u32 member, __u32 cpu_count)
 {
 	const struct percpu_counter *counter;
+	const struct cpu_offsets *offsets;
 	const char *shares;
 	__s64 sum;
 
@@ -87,13 +117,13 @@ static __always_inline __s64 mm_counter_pages(const struct mm_struct *mm, __u32 
 				 member * bpf_core_type_size(struct percpu_counter));
 	sum = BPF_CORE_READ(counter, count);
 	shares = (const char *)BPF_CORE_READ(counter, counters);
-	for (__u32 cpu = 0; cpu < COUNTER_CPUS_MAX; cpu++) {
-		unsigned long offset;
+	offsets = cpu_offsets_all();
+	for (__u32 cpu = 0; offsets && cpu < CPU_OFFSETS_MAX; cpu++) {
 		__s32 share;
 
-		if (cpu >= cpu_count || !cpu_offset(cpu, &offset))
+		if (cpu >= cpu_count || !offsets->of[cpu])
 			break;
-		if (!bpf_probe_read_kernel(&share, sizeof(share), shares + offset))
+		if (!bpf_probe_read_kernel(&share, sizeof(share), shares + offsets->of[cpu]))
 			sum += share;
 	}
 	return sum < 0 ? 0 : sum;

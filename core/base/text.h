@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading the text the kernel writes in /proc and /sys: kept-open files, numbers, "key value" lines. What is not there
-// is TEXT_UNKNOWN, never 0.
+// Reading the text the kernel writes in /proc and /sys: kept-open files, numbers, "key value" lines. What is not
+// there is TEXT_UNKNOWN, never 0.
 #pragma once
 
 #include <stdbool.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cgroup samples and the OOM question over written trees: v2, v1 and hybrid layouts with the files as the kernel writes
-// them. The same over real cgroups: tests/bpf/test_cgroup_real.c.
+// Cgroup samples and the OOM question over written trees: v2, v1 and hybrid layouts with the files as the kernel
+// writes them. The same over real cgroups: tests/bpf/test_cgroup_real.c.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Host samples: this host's own figures against what the same kernel says elsewhere, and written /proc trees for what
-// this host lacks (NFS, Lustre, many disks, no PSI). The NFS and Lustre texts follow the formats of the kernel and the
-// manual.
+// Host samples: this host's own figures against what the same kernel says elsewhere, and written /proc trees for
+// what this host lacks (NFS, Lustre, many disks, no PSI). The NFS and Lustre texts follow the formats of the kernel
+// and the manual.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -242,7 +242,8 @@ static void a_sample_is_cheap(void **state)
 	assert_true(best < 1000);
 }
 
-// A member is null, never 0, when its file or line is not there: an empty /proc, and one of an old kernel without PSI.
+// A member is null, never 0, when its file or line is not there: an empty /proc, and one of an old kernel without
+// PSI.
 static void what_is_not_there_is_null(void **state)
 {
 	static const char *const always[] = { "cpu_user_ns", "cpus_online", "load_1m", "context_switches",

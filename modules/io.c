@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// The io module: read and write figures of a process, disks and mounts of the host. It has no program of its own: the
+// kernel counts, the lifecycle records carry, this writes.
+#include <errno.h>
+
+#include "core/agent.h"
+#include "core/module.h"
+#include "modules/io_host.h"
+
+struct io_state {
+	const struct module_host *host;
+	struct io_host host_files;
+};
+
+static int io_supported(const struct host_env *env, char why[MODULE_WHY_SIZE])
+{
+	(void)env;
+	(void)why;
+	return 0;
+}
+
+static int io_open(void *data, const struct module_host *host, struct bpf_object_skeleton **ret_skeleton)
+{
+	struct io_state *state = data;
+
+	(void)ret_skeleton;
+	state->host = host;
+	io_host_open(&state->host_files);
+	return 0;
+}
+
+static void io_close(void *data)
+{
+	struct io_state *state = data;
+
+	if (state && state->host)
+		io_host_close(&state->host_files);
+}
+
+static void io_process_fields(const struct process *process, struct json *json)
+{
+	const struct counters *counters = &process->counters;
+	bool known = process->quality[FIGURE_IO] != QUALITY_UNKNOWN;
+
+	json_put_known_u64(json, "rchar_bytes", known ? counters->rchar_bytes : JSON_UNKNOWN);
+	json_put_known_u64(json, "wchar_bytes", known ? counters->wchar_bytes : JSON_UNKNOWN);
+	json_put_known_u64(json, "read_syscalls", known ? counters->read_syscalls : JSON_UNKNOWN);
+	json_put_known_u64(json, "write_syscalls", known ? counters->write_syscalls : JSON_UNKNOWN);
+	json_put_known_u64(json, "read_bytes", known ? counters->read_bytes : JSON_UNKNOWN);
+	json_put_known_u64(json, "write_bytes", known ? counters->write_bytes : JSON_UNKNOWN);
+	json_put_known_u64(json, "cancelled_write_bytes", known ? counters->cancelled_write_bytes : JSON_UNKNOWN);
+}
+
+static void io_host_record(void *data, struct json *json)
+{
+	io_host_fields(&((struct io_state *)data)->host_files, json);
+}
+
+static void io_cgroup_record(void *data, struct cgroup *cgroup, struct json *json)
+{
+	struct io_state *state = data;
+
+	io_cgroup_fields(agent_cgroups(state->host->agent), cgroup, json);
+}
+
+const struct module module_io = {
+	.name = "io",
+	.id = MODULE_IO,
+	.summary = "bytes and calls read and written, disks, mounts",
+	.state_size = sizeof(struct io_state),
+	.supported = io_supported,
+	.open = io_open,
+	.process_fields = io_process_fields,
+	.host_fields = io_host_record,
+	.cgroup_fields = io_cgroup_record,
+	.close = io_close,
+};

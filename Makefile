@@ -194,6 +194,18 @@ $(B)/tests/bpf/%: tests/bpf/%.c $(B)/libtracer.a Makefile
 	$(Q)$(CC) $(CFLAGS_MUSL) -Wno-missing-prototypes -MD -MP -MF $@.d -c $< -o $@.o
 	$(Q)$(call LINK_MUSL,$@.o $(B)/libtracer.a) -o $@
 
+# The same for a program that a shell test of tests/fault or tests/bench drives.
+$(B)/tests/fault/%: tests/fault/%.c $(B)/libtracer.a Makefile
+	@mkdir -p $(@D)
+	$(call say,CC)
+	$(Q)$(CC) $(CFLAGS_MUSL) -Wno-missing-prototypes -MD -MP -MF $@.d -c $< -o $@.o
+	$(Q)$(call LINK_MUSL,$@.o $(B)/libtracer.a) -o $@
+$(B)/tests/bench/%: tests/bench/%.c $(B)/libtracer.a Makefile
+	@mkdir -p $(@D)
+	$(call say,CC)
+	$(Q)$(CC) $(CFLAGS_MUSL) -Wno-missing-prototypes -MD -MP -MF $@.d -c $< -o $@.o
+	$(Q)$(call LINK_MUSL,$@.o $(B)/libtracer.a) -o $@
+
 .PHONY: unit-bins bpf-bins
 unit-bins: $(UNIT_BIN)
 bpf-bins: $(BPF_TEST_BIN)

@@ -85,6 +85,32 @@ const struct command commands[] = {
 			       {128, "and above: 128 + the signal that killed COMMAND"}),
 	},
 	{
+		.name = "spool",
+		.function = command_spool,
+		.summary = "Count, print or check the records a collector keeps on disk",
+		.usage = "stats | dump | fsck [OPTION...] [DIR]",
+		.description =
+			"stats shows what was accepted, delivered, dropped and is pending, dump prints the "
+			"records as NDJSON in the order in which they were written, fsck names every "
+			"damaged place by file and offset, with the records it cost. DIR is "
+			"/var/lib/tracer/spool when none is given.\n\n"
+			"Nothing is changed, and a collector may be writing meanwhile. A segment file is "
+			"readable text: `cat DIR/p-* | jq .` works too.",
+		.words = "stats dump fsck",
+		.options = OPTIONS({"json", 'j', NULL, "One JSON object (stats, fsck)"},
+				   {"from", 'f', "SEQ", "dump: start with this sequence number"},
+				   {"kind", 'k', "KIND", "dump: only records of this kind"}),
+		.examples = EXAMPLES({"tracer spool stats", "Is anything lost, and why"},
+				     {"tracer spool dump --kind process | jq -r .exe",
+				      "Every executable that ended"},
+				     {"tracer spool fsck --json ./copy-of-spool",
+				      "Check a copy from another host"}),
+		.exits = EXITS({0, "Good"},
+			       {1, "fsck found damage, or the output could not be written"},
+			       {2, "Bad usage, or no readable spool there"},
+			       {3, "Reading was not permitted"}),
+	},
+	{
 		.name = "version",
 		.function = command_version,
 		.summary = "Print the version",

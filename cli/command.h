@@ -110,4 +110,5 @@ int command_man(int argc, char **argv);
 int command_rules(int argc, char **argv);
 int command_run(int argc, char **argv);
 int command_report(int argc, char **argv);
+int command_spool(int argc, char **argv);
 int command_version(int argc, char **argv);

@@ -160,6 +160,8 @@ bool args_next(struct args *args)
 			args->index++;
 		}
 	}
+	// They are moved up in argv, which has room for them and their end.
+	args->operands[args->operand_count] = NULL;
 	return false;
 }
 

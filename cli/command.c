@@ -36,12 +36,13 @@ const struct command commands[] = {
 		.function = command_rules,
 		.summary = "Check, explain and list the rules that name tools and tasks",
 		.usage = "check [DIR] | test [OPTION...] -- COMMAND... | list",
-		.description =
-			"check reads the shipped rules and those of DIR (/etc/tracer/rules.d when none "
-			"is given) and says what is wrong, with file and line.\n\n"
-			"test says which rules a command matches and why. Its first word stands for the "
-			"executable.\n\n"
-			"list prints every rule in the order in which they are tried.",
+		.description = "check reads the shipped rules and those of DIR "
+			       "(/etc/tracer/rules.d when none "
+			       "is given) and says what is wrong, with file and line.\n\n"
+			       "test says which rules a command matches and why. Its first word "
+			       "stands for the "
+			       "executable.\n\n"
+			       "list prints every rule in the order in which they are tried.",
 		.words = "check test list",
 		.options = OPTIONS(
 			{"rules", 'r', "DIR", "Rules of your own, instead of /etc/tracer/rules.d"},
@@ -50,7 +51,8 @@ const struct command commands[] = {
 			{"engine", 0, "NAME", "Engine of the run it is in"},
 			{"cgroup", 0, "PATH", "Its cgroup, below the root of the hierarchy"},
 			{"container", 0, "RUNTIME", "What runs its container, such as docker"},
-			{"script", 0, "FILE", "The script, when the kernel started an interpreter"}),
+			{"script", 0, "FILE",
+			 "The script, when the kernel started an interpreter"}),
 		.examples = EXAMPLES({"tracer rules test -- bwa mem -t 8 ref.fa a_1.fq a_2.fq",
 				      "Which rule names it, and why"},
 				     {"tracer rules check ./my-rules", "Before installing them"}),
@@ -67,22 +69,23 @@ const struct command commands[] = {
 			"passes its output and exit code through, then prints a report to standard "
 			"error: its tasks and tools with time, CPU, memory, I/O and waiting, what "
 			"failed and what was slowest.\n\n"
-			"It needs no service, no configuration and no datalake. Without root it works "
+			"It needs no service, no configuration and no datalake. Without root it "
+			"works "
 			"with what /proc shows, and says what is then missing.",
 		.options = OPTIONS(
 			{"output", 'o', "FILE", "Write every record to FILE as NDJSON"},
 			{"system", 0, NULL, "Record the whole host, not only COMMAND"},
 			{"wait", 'w', NULL, "Go on until all that COMMAND started has ended"},
 			{"quiet", 'q', NULL, "No report"}),
-		.examples = EXAMPLES({"sudo tracer run ./pipeline.sh", "A script and its parts"},
-				     {"sudo tracer run -o run.ndjson -- snakemake -c 8",
-				      "Keep the records too"},
-				     {"tracer run make -j4", "Without root, with less detail"}),
-		.exits = EXITS({0, "COMMAND ended with 0; other codes of its own are passed on"},
-			       {125, "Tracer itself failed"},
-			       {126, "COMMAND could not be executed"},
-			       {127, "COMMAND was not found"},
-			       {128, "and above: 128 + the signal that killed COMMAND"}),
+		.examples = EXAMPLES(
+			{"sudo tracer run ./pipeline.sh", "A script and its parts"},
+			{"sudo tracer run -o run.ndjson -- snakemake -c 8", "Keep the records too"},
+			{"tracer run make -j4", "Without root, with less detail"}),
+		.exits =
+			EXITS({0, "COMMAND ended with 0; other codes of its own are passed on"},
+			      {125, "Tracer itself failed"}, {126, "COMMAND could not be executed"},
+			      {127, "COMMAND was not found"},
+			      {128, "and above: 128 + the signal that killed COMMAND"}),
 	},
 	{
 		.name = "spool",

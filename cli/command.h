@@ -73,7 +73,7 @@ struct config;
 //
 // Options may be mixed with operands unless stop_at_operand is set (as `run` needs); "--" ends
 // them. --help prints the help and a bad option prints what is allowed; both end the walk with
-// exit_code set. Operands are left in args.operands[0..operand_count).
+// exit_code set. Operands are left in args.operands[0..operand_count), a NULL behind them.
 struct args {
 	const struct command *command;
 	struct config *config; // set by the caller: takes the flags of declared options

@@ -47,27 +47,65 @@ void text_waiting(const struct text *text)
 // --- failures
 // --------------------------------------------------------------------------------------------------
 
-static void text_failure_line(const struct text *text, const char *where,
-			      const struct report_end *end, uint64_t count, const char *command,
-			      bool nested)
+// A script's tasks carry their program's name: what follows it on the command line tells them apart.
+static void text_task_title(const struct report_node *task, char *out, size_t size)
 {
-	char how[160], name[160], line[REPORT_TEXT_MAX * 2], number[UI_NUMBER_SIZE];
+	const char *blank = strrchr(task->name, ' '), *word = blank ? blank + 1 : task->name;
+	const char *at = task->command && *word ? strstr(task->command, word) : NULL;
+	bool script = !task->parent->engine || !strcmp(task->parent->engine, "script");
+
+	if (at)
+		at += strlen(word);
+	if (task->kind != REPORT_TASK || !script || !at || *at != ' ')
+		at = "";
+	snprintf(out, size, "%s%.80s", task->name, at);
+}
+
+static void text_failure_line(const struct text *text, const char *where, const char *how,
+			      const char *command, bool nested)
+{
+	char name[TEXT_NAME_MAX * 8], line[REPORT_TEXT_MAX * 2];
 	size_t used, name_width = text->ui->width >= 100 ? 28 : 20;
 
-	text_end(end, how, sizeof(how));
-	if (count > 1)
-		snprintf(how + strlen(how), sizeof(how) - strlen(how), " %s%s",
-			 text->ui->unicode ? "×" : "x", ui_count(number, count));
 	ui_fit(text->ui, name, sizeof(name), where, name_width);
 	fprintf(text->out, "  %s%s%s ", text_on(text, UI_BAD), nested ? " " : text_cross(text),
 		text_off(text));
 	ui_pad(text->ui, name, -(int)name_width);
-	fprintf(text->out, "  %s%-12s%s  ", text_on(text, nested ? UI_WARN : UI_BAD), how,
+	fprintf(text->out, "  %s%-12s%s", text_on(text, nested ? UI_WARN : UI_BAD), how,
 		text_off(text));
 	used = 4 + name_width + 2 + (strlen(how) < 12 ? 12 : strlen(how)) + 2;
-	ui_fit(text->ui, line, sizeof(line), command,
-	       text->ui->width > used + 16 ? text->ui->width - used : 16);
+	// No room beside it: below.
+	if (used + 16 > text->ui->width)
+		used = (size_t)fprintf(text->out, "\n      ") - 1;
+	else
+		fputs("  ", text->out);
+	ui_fit(text->ui, line, sizeof(line), command, text->ui->width - used);
 	fprintf(text->out, "%s\n", line);
+}
+
+static void text_process_line(const struct text *text, const char *where,
+			      const struct report_failure *failure, bool nested)
+{
+	char how[160], number[UI_NUMBER_SIZE];
+
+	text_end(&failure->end, how, sizeof(how));
+	if (failure->count > 1)
+		snprintf(how + strlen(how), sizeof(how) - strlen(how), " %s%s",
+			 text->ui->unicode ? "×" : "x", ui_count(number, failure->count));
+	text_failure_line(text, where, how, failure->command, nested);
+}
+
+static void text_task_line(const struct text *text, const struct report_node *task)
+{
+	char how[240], again[120], title[REPORT_TEXT_MAX + 96];
+
+	text_end(&task->end, how, sizeof(how));
+	if (task->retry) {
+		text_end(&task->retry->end, again, sizeof(again));
+		snprintf(how + strlen(how), sizeof(how) - strlen(how), ", tried again: %s", again);
+	}
+	text_task_title(task, title, sizeof(title));
+	text_failure_line(text, title, how, task->command ? task->command : "?", false);
 }
 
 // The task (else the run) a failure happened in.
@@ -85,8 +123,7 @@ static void text_causes(const struct text *text, const struct report_node *owner
 			continue;
 		if (failure->count == 1 && failure->first_ns == owner->root_ns)
 			continue;
-		text_failure_line(text, failure->tool->name, &failure->end, failure->count,
-				  failure->command, true);
+		text_process_line(text, failure->tool->name, failure, true);
 		(*lines)++;
 	}
 }
@@ -109,7 +146,6 @@ static unsigned text_failed_owners(const struct text *text, const struct report_
 				   unsigned *lines)
 {
 	unsigned hidden = 0;
-	char name[REPORT_TEXT_MAX + 24];
 
 	for (const struct report_node *child = node->children; child; child = child->next) {
 		if (child->kind == REPORT_TOOL)
@@ -121,10 +157,7 @@ static unsigned text_failed_owners(const struct text *text, const struct report_
 			hidden++;
 			continue;
 		}
-		snprintf(name, sizeof(name), child->attempt > 1 ? "%s (try %u)" : "%s", child->name,
-			 child->attempt);
-		text_failure_line(text, name, &child->end, 1, child->command ? child->command : "?",
-				  false);
+		text_task_line(text, child);
 		(*lines)++;
 		text_causes(text, child, lines);
 	}
@@ -148,8 +181,7 @@ static unsigned text_killed(const struct text *text, unsigned *lines)
 			hidden++;
 			continue;
 		}
-		text_failure_line(text, owner->name, &failure->end, failure->count,
-				  failure->command, false);
+		text_process_line(text, owner->name, failure, false);
 		(*lines)++;
 	}
 	return hidden;
@@ -283,7 +315,8 @@ static void text_bar(const struct text *text, const struct report_node *task, un
 void text_slowest(const struct text *text)
 {
 	uint64_t wall_ns = text_wall_ns(text->report);
-	char name[TEXT_NAME_MAX * 8], number[UI_NUMBER_SIZE], share[UI_NUMBER_SIZE];
+	char name[TEXT_NAME_MAX * 8], title[REPORT_TEXT_MAX + 96];
+	char number[UI_NUMBER_SIZE], share[UI_NUMBER_SIZE];
 	unsigned bar = text->ui->width >= 90 ? 32 : 16;
 	unsigned name_width = text->ui->width > bar + 42 ? text->ui->width - bar - 22 : 20;
 	struct report_node **tasks;
@@ -298,7 +331,8 @@ void text_slowest(const struct text *text)
 	for (size_t i = 0; i < count && i < TEXT_SLOWEST_MAX; i++) {
 		uint64_t task_ns = tasks[i]->sum.last_ns - tasks[i]->sum.first_ns;
 
-		ui_fit(text->ui, name, sizeof(name), tasks[i]->name, name_width);
+		text_task_title(tasks[i], title, sizeof(title));
+		ui_fit(text->ui, name, sizeof(name), title, name_width);
 		fprintf(text->out, "  %s ", tasks[i]->critical ? "*" : " ");
 		ui_pad(text->ui, name, -(int)name_width);
 		fprintf(text->out, "%9s", ui_duration(number, task_ns));

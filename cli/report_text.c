@@ -151,7 +151,7 @@ const char *text_sum(char out[UI_NUMBER_SIZE], const struct report_sum *sum, uns
 static void text_cpu(const struct text *text, const struct report_sum *sum, struct buf *line)
 {
 	char number[UI_NUMBER_SIZE];
-	uint64_t wall_ns = text_wall_ns(text->report);
+	uint64_t wall_ns = text_wall_ns(text->report), rest_ns;
 	double cores = (double)sum->value[REPORT_CPU] / (double)wall_ns;
 
 	buf_append_string(line, text_sum(number, sum, REPORT_CPU, false));
@@ -162,7 +162,14 @@ static void text_cpu(const struct text *text, const struct report_sum *sum, stru
 	if (sum->unknown[REPORT_USER] < sum->processes &&
 	    sum->value[REPORT_USER] + sum->value[REPORT_SYSTEM]) {
 		buf_printf(line, " (%s user,", text_sum(number, sum, REPORT_USER, false));
-		buf_printf(line, " %s system)", text_sum(number, sum, REPORT_SYSTEM, false));
+		buf_printf(line, " %s system", text_sum(number, sum, REPORT_SYSTEM, false));
+		// Processes that no tick met: their CPU time is exact, its split is not known.
+		rest_ns = sum->value[REPORT_CPU] - sum->value[REPORT_USER] -
+			  sum->value[REPORT_SYSTEM];
+		if (sum->unknown[REPORT_USER] && rest_ns < sum->value[REPORT_CPU])
+			buf_printf(line, ", %s of short processes unsplit",
+				   ui_duration(number, rest_ns));
+		buf_append_char(line, ')');
 	}
 	if (wall_ns == UNKNOWN || wall_ns == 0)
 		return;
@@ -377,8 +384,10 @@ static void text_view_name(const struct text *text, const struct report_view *vi
 		buf_printf(name, " [%s]", view->node->sample);
 	if (view->only_tool && strcmp(view->only_tool, view->label) != 0)
 		buf_printf(name, "%s%s", dot, view->only_tool);
-	if (view->node && view->node->attempt > 1)
+	if (view->node && view->retries)
 		buf_printf(name, " (try %u)", view->node->attempt);
+	else if (view->retries)
+		buf_printf(name, " (%u retried)", view->retries);
 }
 
 static void text_view_row(const struct text *text, const struct report_view *view,

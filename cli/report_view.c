@@ -28,6 +28,7 @@ static struct report_view *view_new(struct report *report, const struct report_n
 		.kind = node->kind, .node = node, .label = node->name, .count = 1};
 	view->sum = node->sum;
 	view->offered_ns = report_offered_ns(report, node);
+	view->retries = node->attempt > 1;
 	view->failed = node->kind == REPORT_TASK && report_end_failed(&node->end);
 	return view;
 }
@@ -53,6 +54,7 @@ static void view_merge(struct report_view *into, const struct report_view *from)
 	into->node = NULL;
 	into->count += from->count;
 	into->failed += from->failed;
+	into->retries += from->retries;
 	into->offered_ns += from->offered_ns;
 }
 

@@ -13,7 +13,7 @@ struct report_view {
 	const char *only_tool; // of a task with one tool: shown beside it instead of below
 	bool fold; // not a row: label, already harmless, tells what was left out
 	uint32_t count; // rows merged into this one
-	uint32_t failed; // of them
+	uint32_t failed, retries; // of them
 	struct report_sum sum;
 	double offered_ns;
 };

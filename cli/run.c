@@ -47,7 +47,8 @@ struct run_session {
 	bool ended;
 };
 
-static int sink_write(void *context, const char *records, size_t length, uint32_t count, enum record_class class)
+static int sink_write(void *context, const char *records, size_t length, uint32_t count,
+		      enum record_class class)
 {
 	struct run_session *session = context;
 	int result;
@@ -158,9 +159,10 @@ static int agent_open(struct run_session *session)
 
 	agent_options_default(&options);
 	options.loop = session->loop;
-	session->sink = (struct agent_sink){
-		.write = sink_write, .process_end = sink_end, .tick = sink_tick, .context = session
-	};
+	session->sink = (struct agent_sink){.write = sink_write,
+					    .process_end = sink_end,
+					    .tick = sink_tick,
+					    .context = session};
 	options.sinks = &session->sink;
 	options.sink_count = 1;
 	options.tree = !session->options.system;
@@ -193,7 +195,8 @@ static int report_open(struct run_session *session)
 	struct report_setup setup = {
 		.host = host,
 		.cpu_count = (uint32_t)sysconf(_SC_NPROCESSORS_ONLN),
-		.memory_bytes = pages > 0 ? (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE) : UNKNOWN,
+		.memory_bytes =
+			pages > 0 ? (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE) : UNKNOWN,
 		.start_boot_ns = UNKNOWN,
 	};
 
@@ -206,7 +209,7 @@ static int report_open(struct run_session *session)
 
 static int signals_open(struct run_session *session)
 {
-	static const int passed[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
+	static const int passed[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 	int result = loop_add_signal(session->loop, SIGCHLD, on_child, session);
 
 	for (size_t i = 0; !result && i < sizeof(passed) / sizeof(passed[0]); i++)
@@ -222,7 +225,8 @@ static int session_open(struct run_session *session)
 		session->output_fd = open(session->options.output,
 					  O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
 		if (session->output_fd < 0) {
-			fprintf(stderr, "tracer run: %s: %s\n", session->options.output, strerror(errno));
+			fprintf(stderr, "tracer run: %s: %s\n", session->options.output,
+				strerror(errno));
 			return -errno;
 		}
 	}
@@ -285,16 +289,19 @@ static int exit_code_of(const struct run_session *session)
 {
 	int error;
 
-	if (session->exec_error_fd >= 0 && read(session->exec_error_fd, &error, sizeof(error)) == sizeof(error)) {
-		fprintf(stderr, "tracer run: %s: %s\n", session->options.command[0], strerror(error));
+	if (session->exec_error_fd >= 0 &&
+	    read(session->exec_error_fd, &error, sizeof(error)) == sizeof(error)) {
+		fprintf(stderr, "tracer run: %s: %s\n", session->options.command[0],
+			strerror(error));
 		return error == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
 	}
 	if (session->output_error) {
-		fprintf(stderr, "tracer run: %s: %s; the file is incomplete\n", session->options.output,
-			strerror(-session->output_error));
+		fprintf(stderr, "tracer run: %s: %s; the file is incomplete\n",
+			session->options.output, strerror(-session->output_error));
 		return EXIT_TRACER;
 	}
-	return WIFSIGNALED(session->status) ? 128 + WTERMSIG(session->status) : WEXITSTATUS(session->status);
+	return WIFSIGNALED(session->status) ? 128 + WTERMSIG(session->status)
+					    : WEXITSTATUS(session->status);
 }
 
 static int session_run(struct run_session *session)
@@ -321,7 +328,7 @@ static int session_run(struct run_session *session)
 
 int command_run(int argc, char **argv)
 {
-	struct run_session session = { .output_fd = -1, .release_fd = -1, .exec_error_fd = -1 };
+	struct run_session session = {.output_fd = -1, .release_fd = -1, .exec_error_fd = -1};
 	struct args args = args_of("run", argc, argv);
 	int code;
 

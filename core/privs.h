@@ -7,15 +7,16 @@
 
 // What stays. Everything else goes.
 struct privs_keep {
-	bool bpf; // CAP_BPF and CAP_PERFMON: kernels before 5.19 ask for them on map access, see privs_kernel_needs_bpf()
+	// CAP_BPF and CAP_PERFMON: kernels before 5.19 ask for them on map access, see privs_kernel_needs_bpf().
+	bool bpf;
 	uint64_t capabilities; // more, as 1 << CAP_X
 };
 
 // Before 5.19 bpf(2) refused map commands to a process without CAP_BPF when unprivileged BPF is off (c8644cd0efe7).
 bool privs_kernel_needs_bpf(void);
 
-// Empties the ambient, inheritable, permitted and effective sets but for keep, and the bounding set where CAP_SETPCAP
-// allows; sets no_new_privs, forbids core dumps and marks every descriptor above 2 close-on-exec. Works without any
+// Empties the ambient, inheritable, permitted and effective sets but for keep, and the bounding set where
+// CAP_SETPCAP allows; sets no_new_privs, forbids core dumps and marks every descriptor above 2 close-on-exec. Works without any
 // privilege too: what is not held cannot be dropped. 0; -EPERM when a capability that should be gone is still there;
 // -errno of the call that failed. Call while there is one thread.
 int privs_drop(const struct privs_keep *keep);

@@ -42,9 +42,7 @@ static int report_compare_names(const struct report_node *a, const struct report
 {
 	int order = report_compare_u64((uintptr_t)a->parent, (uintptr_t)b->parent);
 
-	if (order == 0)
-		order = strcmp(a->name, b->name);
-	return order ? order : strcmp(a->sample ? a->sample : "", b->sample ? b->sample : "");
+	return order ? order : strcmp(a->name, b->name);
 }
 
 // Two command lines for the same work: equal, or all that changes is a number that grew by one, as a counter of
@@ -138,14 +136,17 @@ struct report_node **report_collect(struct report *report, enum report_kind kind
 static bool report_is_retry(const struct report_node *earlier, const struct report_node *later)
 {
 	bool named = later->parent->engine && strcmp(later->parent->engine, "script") != 0;
+	// A task that failed early may not have shown its sample.
+	bool other =
+		earlier->sample && later->sample && strcmp(earlier->sample, later->sample) != 0;
 
-	return report_compare_names(earlier, later) == 0 && !later->folded &&
+	return report_compare_names(earlier, later) == 0 && !other && !later->folded &&
 	       report_end_failed(&earlier->end) && later->sum.first_ns >= earlier->sum.last_ns &&
 	       (named || report_same_work(earlier->command, later->command));
 }
 
 // Looks back over a few tasks of the same name: those of other samples may have begun in between.
-static const struct report_node *report_earlier_try(struct report_node **tasks, size_t at)
+static struct report_node *report_earlier_try(struct report_node **tasks, size_t at)
 {
 	enum { LOOK_BACK = 64 };
 
@@ -162,9 +163,11 @@ static void report_find_retries(struct report_node **tasks, size_t count)
 {
 	qsort(tasks, count, sizeof(*tasks), report_compare_tries);
 	for (size_t i = 0; i < count; i++) {
-		const struct report_node *earlier = report_earlier_try(tasks, i);
+		struct report_node *earlier = report_earlier_try(tasks, i);
 
 		tasks[i]->attempt = earlier ? earlier->attempt + 1 : 1;
+		if (earlier)
+			earlier->retry = tasks[i];
 	}
 }
 

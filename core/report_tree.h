@@ -81,6 +81,7 @@ struct report_node {
 	bool folded; // stands for all rows of its parent that found no place of their own
 	bool critical; // set by report_finish()
 	uint32_t attempt; // 2 for the first retry; set by report_finish()
+	const struct report_node *retry; // the task that did this one's work again
 };
 
 // Failed processes of one tool in one task that ended alike.

@@ -24,5 +24,5 @@ struct filter_config {
 	__u32 active; // 0: every process is recorded
 	__u32 default_policy; // of a process without a policy of its own
 	__u32 rules; // entries in filter_rules
-	__u32 reserved;
+	__u32 seeding; // the live iterator gives policies to what already runs
 };

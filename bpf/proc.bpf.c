@@ -362,9 +362,16 @@ int proc_live(struct bpf_iter__task *ctx)
 
 	if (ctx->meta->seq_num == 0)
 		cpu_offsets_find(cpu_count);
-	if (!task || task->flags & PF_KTHREAD || filter_drops(task->tgid))
+	if (!task || task->flags & PF_KTHREAD)
 		return 0;
 	__builtin_memset(&event, 0, sizeof(event));
+	if (task->pid == task->tgid) {
+		identity_fill(&event.identity, task);
+		filter_seed(event.identity.parent.pid, task->tgid, event.identity.uid, event.identity.cgroup_id,
+			    event.identity.comm);
+	}
+	if (filter_drops(task->tgid))
+		return 0;
 	counters_io_zero(&event.counters);
 	if (task->pid != task->tgid) {
 		struct event_live_thread *thread = (void *)&event;
@@ -377,7 +384,6 @@ int proc_live(struct bpf_iter__task *ctx)
 		bpf_seq_write(ctx->meta->seq, thread, sizeof(*thread));
 		return 0;
 	}
-	identity_fill(&event.identity, task);
 	counters_from_signal(&event.counters, task->signal);
 	counters_add_task(&event.counters, task);
 	sums = thread_sums_find(task->tgid, task->start_boottime);

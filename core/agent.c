@@ -16,6 +16,7 @@
 #include "core/base/fs.h"
 #include "core/base/log.h"
 #include "core/base/loop.h"
+#include "core/filter.h"
 #include "core/probe.h"
 
 static const uint64_t TICK_NS = 100 * 1000 * 1000ULL;
@@ -88,6 +89,7 @@ static void on_tick(void *context, uint64_t now_ns)
 		agent->second_ns = now_ns;
 		clock_offset_update(&agent->clock);
 		agent_losses_read(agent);
+		agent_sample_cgroups(agent, now_ns);
 	}
 	if (now_ns - agent->sample_ns >= agent->options.sample_ns) {
 		agent->sample_ns = now_ns;
@@ -105,6 +107,8 @@ static int kernel_start(struct agent *agent, struct buf *why)
 	struct loader_options options = {
 		.ring_bytes = agent->options.ring_bytes,
 		.tree = agent->options.tree,
+		.filter = agent->rules,
+		.cgroups = agent->cgroups,
 	};
 	struct btf *btf = NULL;
 	int result = probe_btf(&btf);
@@ -140,6 +144,8 @@ static int rooms_open(struct agent *agent, struct buf *why)
 	result = cgroup_table_new(&agent->cgroups);
 	if (result == -ENOENT)
 		return 0;
+	if (!result)
+		result = cgroup_sampler_new(agent->cgroups, agent->options.sample_ns, &agent->cgroup_sampler);
 	return result < 0 ? result : cgroup_table_scan(agent->cgroups);
 }
 
@@ -176,7 +182,7 @@ int agent_new(const struct agent_options *options, struct agent **ret_agent, str
 
 int agent_tree_open(struct agent *agent)
 {
-	return agent->reader ? loader_filter_process(&agent->loader, (uint32_t)getpid(), true) : 0;
+	return agent->reader ? filter_process(&agent->loader, (uint32_t)getpid(), true) : 0;
 }
 
 int agent_tree_close(struct agent *agent, uint32_t pid, const char *name)
@@ -184,7 +190,7 @@ int agent_tree_close(struct agent *agent, uint32_t pid, const char *name)
 	struct process *root;
 
 	if (agent->reader && agent->options.tree)
-		loader_filter_process(&agent->loader, (uint32_t)getpid(), false);
+		filter_process(&agent->loader, (uint32_t)getpid(), false);
 	if (agent->reader)
 		reader_drain(agent->reader);
 	root = process_find(agent->processes, pid);
@@ -208,6 +214,7 @@ void agent_free(struct agent *agent)
 		process_each(agent->processes, end_references, agent);
 	correlate_free(agent->correlate);
 	process_table_free(agent->processes);
+	cgroup_sampler_free(agent->cgroup_sampler);
 	cgroup_table_free(agent->cgroups);
 	rules_free(agent->rules);
 	for (int class = 0; class < RECORD_CLASS_END; class++)
@@ -222,6 +229,13 @@ int agent_reload(struct agent *agent, struct buf *why)
 
 	if (result < 0)
 		return result;
+	if (!agent->options.tree)
+		result = filter_apply(&agent->loader, fresh, agent->cgroups);
+	if (result < 0) {
+		buf_printf(why, "filter: %s\n", strerror(-result));
+		rules_free(fresh);
+		return result;
+	}
 	correlate_set_rules(agent->correlate, fresh);
 	rules_free(agent->rules);
 	agent->rules = fresh;

@@ -92,6 +92,9 @@ void agent_process_start(struct agent *agent, struct process *process);
 void agent_process_exec(struct agent *agent, struct process *process);
 void agent_process_move(struct agent *agent, struct process *process, uint64_t cgroup_id);
 
+// A cgroup was made: the table and the filter learn of it.
+void agent_cgroup_made(struct agent *agent, uint64_t id, const char *path);
+
 // A process ended and its figures are final: writes its record, tells correlate and the sinks, removes it.
 void agent_process_end(struct agent *agent, struct process *process);
 

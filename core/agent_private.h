@@ -4,6 +4,7 @@
 
 #include "core/agent.h"
 #include "core/batch.h"
+#include "core/cgroup_sample.h"
 #include "core/loader.h"
 #include "core/reader.h"
 
@@ -26,6 +27,7 @@ struct agent {
 	struct reader *reader; // NULL: fallback
 	struct process_table *processes;
 	struct cgroup_table *cgroups; // NULL: no cgroup file system
+	struct cgroup_sampler *cgroup_sampler; // NULL: no cgroups
 	struct rules *rules;
 	struct correlate *correlate;
 	struct batch batches[RECORD_CLASS_END];
@@ -43,5 +45,7 @@ void agent_flush(struct agent *agent);
 void agent_host_record(struct agent *agent);
 // Turns what the kernel counted as lost since the last call into gap records.
 void agent_losses_read(struct agent *agent);
-// Writes hostsample, cgroup and sample records.
+// Writes hostsample, open and sample records.
 void agent_sample(struct agent *agent, uint64_t now_boot_ns);
+// Writes records of cgroups that changed, a bounded number each call.
+void agent_sample_cgroups(struct agent *agent, uint64_t now_boot_ns);

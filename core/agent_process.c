@@ -9,6 +9,7 @@
 #include "core/agent_private.h"
 #include "core/base/arena.h"
 #include "core/base/clock.h"
+#include "core/filter.h"
 #include "core/proc_read.h"
 #include "core/record.h"
 
@@ -47,10 +48,55 @@ void agent_process_start(struct agent *agent, struct process *process)
 	correlate_fork(agent->correlate, process);
 }
 
+// Secrets leave the arguments before anything else sees them.
+static void args_redact(struct agent *agent, struct process *process)
+{
+	const struct image *image = process->image;
+	struct image_strings strings;
+	struct arena arena;
+	const char *args;
+	uint32_t size;
+
+	if (!image->args)
+		return;
+	arena_init(&arena, 4096);
+	if (rules_redact(agent->rules, image->args, image->args_size, &arena, &args, &size) < 0) {
+		args = NULL; // better no arguments than secret ones
+		size = 0;
+	}
+	if (args != image->args) {
+		strings = (struct image_strings){
+			.exe = image->exe,
+			.script = image->script,
+			.interpreter = image->interpreter,
+			.cwd = image->cwd,
+			.args = args,
+			.args_size = size,
+			.args_total = image->args_total,
+		};
+		if (process_set_strings(process, &strings) < 0)
+			process->image->args_size = 0;
+	}
+	arena_free(&arena);
+}
+
 void agent_process_exec(struct agent *agent, struct process *process)
 {
+	args_redact(agent, process);
 	cgroup_resolve(agent, process);
 	correlate_exec(agent->correlate, process);
+}
+
+void agent_cgroup_made(struct agent *agent, uint64_t id, const char *path)
+{
+	const struct cgroup *cgroup;
+
+	if (!agent->cgroups)
+		return;
+	if (cgroup_table_add(agent->cgroups, id, path, &cgroup) < 0)
+		agent_gap(agent, "cgroup", "a new cgroup found the table full", 1);
+	if (!agent->options.tree && filter_cgroup_made(&agent->loader, agent->rules, id, path) < 0)
+		agent_gap(agent, "filter", "a new cgroup found the filter full", 1);
 }
 
 void agent_process_move(struct agent *agent, struct process *process, uint64_t cgroup_id)

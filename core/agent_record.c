@@ -10,6 +10,8 @@
 #include "core/base/clock.h"
 #include "core/record.h"
 
+enum { CGROUPS_A_SECOND = 64 };
+
 struct json *agent_record_begin(struct agent *agent, const char *kind, enum record_class class, uint64_t boot_ns)
 {
 	struct json *json = batch_begin(&agent->batches[class]);
@@ -131,8 +133,6 @@ static void cgroup_sample(void *context, struct cgroup *cgroup)
 	struct agent *agent = context;
 	struct json *json;
 
-	if (!cgroup->processes || cgroup->removed)
-		return;
 	json = agent_record_begin(agent, "cgroup", RECORD_SAMPLE, clock_boot_ns());
 	cgroup_write(cgroup, json);
 	for (size_t i = 0; i < agent->loader.count; i++) {
@@ -142,6 +142,14 @@ static void cgroup_sample(void *context, struct cgroup *cgroup)
 			loaded->module->cgroup_fields(loaded->data, cgroup, json);
 	}
 	agent_record_end(agent, RECORD_SAMPLE);
+}
+
+void agent_sample_cgroups(struct agent *agent, uint64_t now_boot_ns)
+{
+	if (!agent->cgroups)
+		return;
+	cgroup_table_expire(agent->cgroups);
+	cgroup_sampler_run(agent->cgroup_sampler, now_boot_ns, CGROUPS_A_SECOND, cgroup_sample, agent);
 }
 
 // An opening record when a process outlives a tick, then its figures as they grow.
@@ -173,8 +181,6 @@ void agent_sample(struct agent *agent, uint64_t now_boot_ns)
 			loaded->module->host_fields(loaded->data, json);
 	}
 	agent_record_end(agent, RECORD_SAMPLE);
-	if (agent->cgroups)
-		cgroup_each(agent->cgroups, cgroup_sample, agent);
 	process_each(agent->processes, process_sample, agent);
 }
 

@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bpf/filter_policy.h"
 #include "core/base/log.h"
+#include "core/filter.h"
 #include "core/probe.h"
 
 struct shared_map {
@@ -114,26 +114,6 @@ static void module_failed(struct loaded_module *loaded, const char *step, int er
 	snprintf(loaded->why, sizeof(loaded->why), "%s: %s", step, strerror(-error));
 }
 
-// Set before anything is attached, so that the rest of the host never shows.
-static int filter_tree(struct loader *loader)
-{
-	struct filter_config config = { .active = 1, .default_policy = FILTER_EXCLUDE };
-	uint32_t zero = 0;
-
-	if (loader->filter_config_fd < 0)
-		return 0;
-	return bpf_map_update_elem(loader->filter_config_fd, &zero, &config, BPF_ANY);
-}
-
-int loader_filter_process(struct loader *loader, uint32_t pid, bool include)
-{
-	uint8_t policy = FILTER_INCLUDE;
-
-	if (!include)
-		return bpf_map_delete_elem(loader->filter_processes_fd, &pid);
-	return bpf_map_update_elem(loader->filter_processes_fd, &pid, &policy, BPF_ANY);
-}
-
 static void module_load(struct loader *loader, struct loaded_module *loaded, const struct btf *btf,
 			const struct loader_options *options)
 {
@@ -154,7 +134,9 @@ static void module_load(struct loader *loader, struct loaded_module *loaded, con
 		return;
 	}
 	maps_keep(loader, object);
-	result = options->tree ? filter_tree(loader) : 0;
+	// Before anything is attached: what is not wanted never shows.
+	result = options->tree ? filter_tree(loader->filter_config_fd)
+			       : filter_apply(loader, options->filter, options->cgroups);
 	if (!result)
 		result = bpf_object__attach_skeleton(skeleton);
 	if (result < 0)
@@ -204,6 +186,8 @@ int loader_start(struct loader *loader, const struct btf *btf, const struct host
 		loaded->module = modules[i];
 		loaded->host = (struct module_host){ .env = env, .agent = agent };
 		module_start(loader, loaded, btf, options);
+		if (modules[i]->id == MODULE_PROC)
+			filter_seeded(loader);
 		if (loaded->state == MODULE_FAILED)
 			modules[i]->close(loaded->data);
 	}

@@ -7,7 +7,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/cgroup.h"
 #include "core/module.h"
+#include "core/rules.h"
 
 struct btf;
 struct bpf_object_skeleton;
@@ -35,15 +37,14 @@ struct loader {
 
 struct loader_options {
 	uint64_t ring_bytes; // of the lifecycle ring, a power of two of at least a page
+	const struct rules *filter; // NULL: none; their include and exclude part
+	const struct cgroup_table *cgroups; // may be NULL
 	bool tree; // record nothing but trees that loader_filter_process() names, from the first event on
 };
 
 // 0 even when modules failed; -errno when proc does not run (the table still tells why).
 int loader_start(struct loader *loader, const struct btf *btf, const struct host_env *env, struct agent *agent,
 		 const struct loader_options *options);
-// Records a process and what it forks from now on (include), or leaves it to the default again.
-int loader_filter_process(struct loader *loader, uint32_t pid, bool include);
-
 // Detaches and releases. Usable on a half-started or zeroed loader.
 void loader_stop(struct loader *loader);
 

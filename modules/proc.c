@@ -232,18 +232,15 @@ static int on_cgroup(struct proc_state *state, const struct event_cgroup *event)
 {
 	struct cgroup_table *cgroups = agent_cgroups(state->host->agent);
 	const char *path = (const char *)(event + 1);
-	const struct cgroup *cgroup;
 
 	if (event->header.size < sizeof(*event) + event->path_size || !event->path_size ||
 	    path[event->path_size - 1])
 		return -EBADMSG;
-	if (!cgroups)
-		return 0;
-	if (event->change == PROC_CGROUP_REMOVED) {
+	if (event->change == PROC_CGROUP_MADE)
+		agent_cgroup_made(state->host->agent, event->cgroup_id, path);
+	else if (cgroups)
 		cgroup_table_removed(cgroups, event->cgroup_id);
-		return 0;
-	}
-	return cgroup_table_add(cgroups, event->cgroup_id, path, &cgroup);
+	return 0;
 }
 
 static int on_move(struct proc_state *state, const struct event_move *event)

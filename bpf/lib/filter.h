@@ -93,6 +93,17 @@ static __always_inline void filter_exec(__u32 tgid, __u32 uid, __u64 cgroup_id, 
 	filter_match(tgid, &key);
 }
 
+// What already runs is treated as if its parent had just forked it and it had just called exec.
+static __always_inline void filter_seed(__u32 parent, __u32 tgid, __u32 uid, __u64 cgroup_id, const char comm[16])
+{
+	const struct filter_config *config = filter_settings();
+
+	if (!config || !config->active || !config->seeding)
+		return;
+	filter_inherit(parent, tgid);
+	filter_exec(tgid, uid, cgroup_id, comm);
+}
+
 static __always_inline void filter_forget(__u32 tgid)
 {
 	const struct filter_config *config = filter_settings();

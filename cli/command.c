@@ -12,6 +12,31 @@
 
 const struct command commands[] = {
 	{
+		.name = "collect",
+		.function = command_collect,
+		.summary = "Record everything that runs on this host, into the spool",
+		.usage = "[OPTION...]",
+		.description =
+			"The daemon. Attaches to the kernel, gives up every right it no longer needs, "
+			"and writes records to the spool until SIGTERM. SIGHUP reads the rules again.\n\n"
+			"Options come from the configuration file, then TRACER_* variables, then flags; "
+			"the later wins.",
+		.options = OPTIONS(
+			{"config", 'c', "FILE", "Configuration instead of /etc/tracer/tracer.yaml"},
+			{"spool", 's', "DIR", "The same as --spool-directory"},
+			{"print-config", 0, NULL,
+			 "Print the values in force and where each came from, then stop"}),
+		.tables = command_collect_options,
+		.examples = EXAMPLES({"sudo tracer collect", "With the defaults"},
+				     {"sudo tracer collect --spool /data/spool --spool-cap-bytes 20G",
+				      "Another place, more room"},
+				     {"tracer collect --print-config", "What would be in force"}),
+		.exits = EXITS({0, "Stopped when told to, everything written"},
+			       {1, "Stopped, but something was lost; the log says what"},
+			       {2, "Bad usage, configuration or rules"},
+			       {3, "Not permitted, or this kernel cannot do it"}),
+	},
+	{
 		.name = "report",
 		.function = command_report,
 		.summary = "Print the report of a recorded file",

@@ -166,6 +166,7 @@ static int agent_open(struct run_session *session)
 	options.sinks = &session->sink;
 	options.sink_count = 1;
 	options.tree = !session->options.system;
+	options.living_at_end = true;
 	options.sample_ns = 1000 * 1000 * 1000ULL;
 	result = agent_new(&options, &session->agent, &why);
 	if (result < 0) {

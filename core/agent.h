@@ -36,6 +36,7 @@ struct agent_options {
 	const char *rules_directory; // NULL: embedded rules only
 	bool tree; // only the tree that agent_tree_open() and agent_tree_close() mark; else the whole host
 	bool fallback; // no BPF: a room of core/fallback.h feeds the process table
+	bool living_at_end; // agent_finish() writes a record of each process that still lives, without an end
 	uint64_t drain_ns; // how often rings are emptied while records come
 	uint64_t sample_ns; // how often living processes, the host and cgroups are sampled
 	uint64_t ring_bytes; // of the lifecycle ring; a power of two
@@ -54,8 +55,8 @@ int agent_tree_open(struct agent *agent);
 int agent_tree_close(struct agent *agent, uint32_t pid, const char *name);
 
 // Takes everything out of the rings, waits up to wait_ns for ended processes to be released, writes the records of
-// those that ended, then one without an end of each that still lives, and flushes. Returns how many still live. The
-// agent can only be freed then.
+// those that ended (of those that live too, see living_at_end), and flushes. Returns how many still live. The agent can
+// only be freed then.
 size_t agent_finish(struct agent *agent, uint64_t wait_ns);
 
 // Tracked processes that have not ended.
@@ -105,3 +106,6 @@ void agent_record_end(struct agent *agent, enum record_class class);
 
 // A loss: counted, shown in status and written as a record of kind gap.
 void agent_gap(struct agent *agent, const char *room, const char *reason, uint64_t count);
+// The same for numbered records; first and last are 0 when not known.
+void agent_gap_range(struct agent *agent, const char *room, const char *reason, uint64_t count, uint64_t first,
+		     uint64_t last);

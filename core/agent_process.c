@@ -216,7 +216,8 @@ size_t agent_finish(struct agent *agent, uint64_t wait_ns)
 	finish_tick(agent);
 	process_each(agent->processes, finish_ended, agent);
 	living = process_table_count(agent->processes);
-	process_each(agent->processes, finish_living, agent);
+	if (agent->options.living_at_end)
+		process_each(agent->processes, finish_living, agent);
 	agent_losses_read(agent);
 	agent_flush(agent);
 	return living;

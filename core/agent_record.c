@@ -82,6 +82,16 @@ static uint64_t agent_dropped(const struct agent *agent)
 	return dropped;
 }
 
+void agent_gap_range(struct agent *agent, const char *room, const char *reason, uint64_t count, uint64_t first,
+		     uint64_t last)
+{
+	struct json *json = gap_begin(agent, room, reason, count);
+
+	json_put_known_u64(json, "first_sequence", first ? first : JSON_UNKNOWN);
+	json_put_known_u64(json, "last_sequence", last ? last : JSON_UNKNOWN);
+	agent_record_end(agent, RECORD_EVENT);
+}
+
 uint64_t agent_lost(const struct agent *agent)
 {
 	uint64_t lost = agent_dropped(agent);

@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: Apache-2.0
+// `tracer collect`: the daemon. Opens everything while it still may, gives up its rights, then moves records from the
+// kernel to the spool until it is told to stop. It parses nothing but its own configuration and rules, and those before.
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "cli/command.h"
+#include "core/agent.h"
+#include "core/base/cleanup.h"
+#include "core/base/clock.h"
+#include "core/base/log.h"
+#include "core/base/loop.h"
+#include "core/config.h"
+#include "core/privs.h"
+#include "core/spool.h"
+
+static const uint64_t STOP_WAIT_NS = 200 * 1000 * 1000ULL;
+static const uint64_t SPOOL_TICK_NS = 25 * 1000 * 1000ULL;
+
+struct collect_options {
+	char *log_level;
+	char *rules_directory;
+	uint64_t drain_interval_ns;
+	uint64_t sample_interval_ns;
+	uint64_t ring_bytes;
+	uint64_t nice;
+	char *spool_directory;
+	uint64_t spool_cap_bytes;
+	uint64_t spool_segment_bytes;
+	uint64_t spool_memory_bytes;
+	bool seccomp;
+};
+
+static const struct option_spec option_specs[] = {
+	{ "log_level", OPTION_STRING, offsetof(struct collect_options, log_level), "info", 0, 0,
+	  "Least severe messages to write: error, warn, info or debug" },
+	{ "rules_directory", OPTION_STRING, offsetof(struct collect_options, rules_directory), "/etc/tracer/rules.d", 0,
+	  0, "Rules of your own, read after the shipped ones" },
+	{ "drain_interval", OPTION_DURATION, offsetof(struct collect_options, drain_interval_ns), "20ms", 1000000,
+	  1000000000, "How often the rings are emptied while records come" },
+	{ "sample_interval", OPTION_DURATION, offsetof(struct collect_options, sample_interval_ns), "10s", 1000000000,
+	  3600000000000, "How often living processes, cgroups and the host are sampled" },
+	{ "ring_bytes", OPTION_BYTES, offsetof(struct collect_options, ring_bytes), "2M", 64 << 10, 1 << 30,
+	  "Room in the kernel for records not yet read; a power of two" },
+	{ "nice", OPTION_U64, offsetof(struct collect_options, nice), "10", 0, 19,
+	  "How far the collector steps back behind the workload" },
+	{ "seccomp", OPTION_BOOL, offsetof(struct collect_options, seccomp), "true", 0, 0,
+	  "Confine system calls once everything is open" },
+	{ "spool.directory", OPTION_STRING, offsetof(struct collect_options, spool_directory), SPOOL_DEFAULT_DIRECTORY,
+	  0, 0, "Where records wait to be delivered" },
+	{ "spool.cap_bytes", OPTION_BYTES, offsetof(struct collect_options, spool_cap_bytes), "1G", 64 << 10, 1ULL << 50,
+	  "Disk space records may take; the oldest go first, samples before processes" },
+	{ "spool.segment_bytes", OPTION_BYTES, offsetof(struct collect_options, spool_segment_bytes), "16M", 4096,
+	  1ULL << 40, "Size of one file of the spool" },
+	{ "spool.memory_bytes", OPTION_BYTES, offsetof(struct collect_options, spool_memory_bytes), "4M", 64 << 10,
+	  1ULL << 32, "Memory for records while the disk takes none" },
+	{ 0 },
+};
+
+// The declared options, for help and completion.
+const struct option_table *command_collect_options(void)
+{
+	static const struct option_table tables[] = { { "", option_specs, NULL }, { 0 } };
+
+	return tables;
+}
+
+struct collect {
+	struct collect_options options;
+	struct config *config;
+	struct loop *loop;
+	struct agent *agent;
+	struct agent_sink sink;
+	struct spool *spool;
+	uint64_t start_boot_ns;
+};
+
+static int sink_write(void *context, const char *records, size_t length, uint32_t count, enum record_class class)
+{
+	struct collect *collect = context;
+
+	return spool_append(collect->spool, records, length, count,
+			    class == RECORD_SAMPLE ? SPOOL_SAMPLE : SPOOL_PROCESS);
+}
+
+static void on_spool_gap(void *context, const struct spool_gap *gap)
+{
+	struct collect *collect = context;
+
+	agent_gap_range(collect->agent, "spool", spool_reason_name(gap->reason), gap->count, gap->first, gap->last);
+}
+
+static void on_spool_tick(void *context, uint64_t now_ns)
+{
+	spool_tick(((struct collect *)context)->spool, now_ns);
+}
+
+static void on_stop(void *context, const struct signalfd_siginfo *info)
+{
+	(void)info;
+	loop_stop(((struct collect *)context)->loop, 0);
+}
+
+static void on_reload(void *context, const struct signalfd_siginfo *info)
+{
+	CLEANUP(buf_free) struct buf why = BUF_INIT;
+	struct collect *collect = context;
+
+	(void)info;
+	if (agent_reload(collect->agent, &why) < 0)
+		log_error("rules not reloaded, the old ones stay: %s", why.data ? why.data : "out of memory");
+	else
+		log_info("rules reloaded");
+}
+
+static int config_read(struct collect *collect, struct args *args, const char **file)
+{
+	char error[CONFIG_ERROR_SIZE] = "";
+	const char *from_environment = getenv("TRACER_CONFIG");
+	int result = config_load_file(collect->config, *file ? *file : from_environment ? from_environment : CONFIG_FILE,
+				      *file || from_environment, error);
+
+	if (!result)
+		result = config_load_environment(collect->config, environ, error);
+	if (result < 0) {
+		fprintf(stderr, "tracer %s: %s\n", args->command->name, error);
+		return EXIT_USAGE;
+	}
+	return EXIT_OK;
+}
+
+static int options_check(struct collect *collect)
+{
+	enum log_level level;
+
+	if (log_level_parse(collect->options.log_level, &level) < 0) {
+		fprintf(stderr, "tracer collect: log_level: \"%s\" is none of error, warn, info, debug\n",
+			collect->options.log_level);
+		return EXIT_USAGE;
+	}
+	log_set_level(level);
+	if (collect->options.ring_bytes & (collect->options.ring_bytes - 1)) {
+		fprintf(stderr, "tracer collect: ring_bytes: must be a power of two, such as 2M or 4M\n");
+		return EXIT_USAGE;
+	}
+	return EXIT_OK;
+}
+
+static int agent_open(struct collect *collect)
+{
+	CLEANUP(buf_free) struct buf why = BUF_INIT;
+	struct agent_options options;
+	int result;
+
+	collect->sink = (struct agent_sink){ .write = sink_write, .context = collect };
+	agent_options_default(&options);
+	options.loop = collect->loop;
+	options.sinks = &collect->sink;
+	options.sink_count = 1;
+	options.rules_directory = collect->options.rules_directory;
+	options.drain_ns = collect->options.drain_interval_ns;
+	options.sample_ns = collect->options.sample_interval_ns;
+	options.ring_bytes = collect->options.ring_bytes;
+	result = agent_new(&options, &collect->agent, &why);
+	if (result < 0)
+		fprintf(stderr, "tracer collect: %s\n", why.data ? why.data : strerror(-result));
+	if (result == -EINVAL)
+		return EXIT_USAGE;
+	return result < 0 ? EXIT_REFUSED : EXIT_OK;
+}
+
+static int spool_start(struct collect *collect)
+{
+	struct spool_options options = SPOOL_OPTIONS_DEFAULT;
+	int result;
+
+	options.cap_bytes = collect->options.spool_cap_bytes;
+	options.segment_bytes = collect->options.spool_segment_bytes;
+	options.memory_ring_bytes = collect->options.spool_memory_bytes;
+	options.gap = on_spool_gap;
+	options.gap_context = collect;
+	result = spool_open(collect->options.spool_directory, &options, &collect->spool);
+	if (result == -EBUSY)
+		fprintf(stderr, "tracer collect: %s: another collector writes to this spool\n",
+			collect->options.spool_directory);
+	else if (result < 0)
+		fprintf(stderr, "tracer collect: %s: %s\n", collect->options.spool_directory, strerror(-result));
+	return result < 0 ? EXIT_REFUSED : EXIT_OK;
+}
+
+static int loop_start(struct collect *collect)
+{
+	struct loop_timer *timer;
+	int result = loop_new(&collect->loop);
+
+	if (!result)
+		result = loop_add_signal(collect->loop, SIGTERM, on_stop, collect);
+	if (!result)
+		result = loop_add_signal(collect->loop, SIGINT, on_stop, collect);
+	if (!result)
+		result = loop_add_signal(collect->loop, SIGHUP, on_reload, collect);
+	if (!result)
+		result = loop_add_timer(collect->loop, SPOOL_TICK_NS, on_spool_tick, collect, &timer);
+	if (result < 0)
+		fprintf(stderr, "tracer collect: %s\n", strerror(-result));
+	return result < 0 ? EXIT_REFUSED : EXIT_OK;
+}
+
+// Everything that needs a right is open by now.
+static int rights_drop(struct collect *collect)
+{
+	const struct privs_keep keep = { .bpf = privs_kernel_needs_bpf() };
+	int result = privs_drop(&keep);
+
+	if (result < 0) {
+		fprintf(stderr, "tracer collect: giving up privileges: %s\n", strerror(-result));
+		return EXIT_REFUSED;
+	}
+	if (!collect->options.seccomp)
+		return EXIT_OK;
+	result = privs_seccomp(PRIVS_COLLECT);
+	if (result < 0)
+		log_warn("system calls are not confined: %s", strerror(-result));
+	return EXIT_OK;
+}
+
+static int collect_open(struct collect *collect)
+{
+	int code = loop_start(collect);
+
+	if (!code)
+		code = spool_start(collect);
+	if (!code)
+		code = agent_open(collect);
+	if (!code && setpriority(PRIO_PROCESS, 0, (int)collect->options.nice) < 0)
+		log_warn("nice %d: %s", (int)collect->options.nice, strerror(errno));
+	if (!code)
+		code = rights_drop(collect);
+	return code;
+}
+
+static int collect_run(struct collect *collect)
+{
+	int code = collect_open(collect);
+	int result;
+
+	if (code)
+		return code;
+	log_info("collecting into %s", collect->options.spool_directory);
+	result = loop_run(collect->loop);
+	if (result < 0)
+		log_error("stopping: %s", strerror(-result));
+	agent_finish(collect->agent, STOP_WAIT_NS);
+	spool_tick(collect->spool, clock_boot_ns());
+	log_info("stopped");
+	return result < 0 ? EXIT_NO : EXIT_OK;
+}
+
+static int collect_close(struct collect *collect)
+{
+	int result;
+
+	agent_free(collect->agent);
+	result = spool_close(collect->spool);
+	if (result < 0)
+		log_error("records in memory could not be written to the spool: %s", strerror(-result));
+	loop_free(collect->loop);
+	config_free(collect->config);
+	return result < 0 ? EXIT_NO : EXIT_OK;
+}
+
+int command_collect(int argc, char **argv)
+{
+	struct collect collect = { .start_boot_ns = clock_boot_ns() };
+	struct args args = args_of("collect", argc, argv);
+	const char *file = NULL;
+	bool print = false;
+	int code, closed;
+
+	if (config_new(&collect.config) < 0 || config_add(collect.config, "", option_specs, &collect.options) < 0) {
+		fprintf(stderr, "tracer collect: out of memory\n");
+		return EXIT_REFUSED;
+	}
+	args.config = collect.config;
+	while (args_next(&args)) {
+		if (args_is(&args, "config"))
+			file = args.value;
+		if (args_is(&args, "spool"))
+			config_set_flag(collect.config, config_find_flag(collect.config, "spool-directory", 15),
+					args.value, (char[CONFIG_ERROR_SIZE]){ 0 });
+		print |= args_is(&args, "print-config");
+	}
+	code = args.exit_code;
+	if (code < 0 && args.operand_count)
+		code = args_usage(&args, "takes no operands");
+	if (code < 0) {
+		code = config_read(&collect, &args, &file);
+		if (!code)
+			code = options_check(&collect);
+		if (!code && print)
+			code = config_write(collect.config, stdout) < 0 ? EXIT_NO : EXIT_OK;
+		else if (!code)
+			code = collect_run(&collect);
+	}
+	closed = collect_close(&collect);
+	return code ? code : closed;
+}

@@ -224,6 +224,14 @@ static int open_mount(const struct cgroup_table *table, const char *path, int fl
 	return cgroup_mount_open(&table->mounts.mounts[table->mounts.chosen], path, flags);
 }
 
+bool cgroup_controller_is_unified(const struct cgroup_table *table, const char *controller)
+{
+	enum cgroup_controller wanted = cgroup_controller_find(controller, strlen(controller));
+
+	return table && wanted != CGROUP_CONTROLLER_END &&
+	       (wanted == CGROUP_UNIFIED || table->mounts.mounts[wanted].fd < 0);
+}
+
 int cgroup_open_directory(const struct cgroup_table *table, const struct cgroup *cgroup, const char *controller,
 			  bool *ret_unified)
 {

@@ -84,6 +84,9 @@ struct cgroup *cgroup_find_path(struct cgroup_table *table, const char *path);
 int cgroup_open_directory(const struct cgroup_table *table, const struct cgroup *cgroup, const char *controller,
 			  bool *ret_unified);
 
+// Whether that is the unified hierarchy for this controller.
+bool cgroup_controller_is_unified(const struct cgroup_table *table, const char *controller);
+
 // visit must not add or drop entries.
 void cgroup_each(struct cgroup_table *table, void (*visit)(void *context, struct cgroup *cgroup), void *context);
 

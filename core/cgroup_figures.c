@@ -18,16 +18,36 @@ struct reader {
 	const struct cgroup_table *table;
 	const struct cgroup *cgroup;
 	struct cgroup_sample *sample;
+	bool limits; // are to be read
+	int unified_fd; // of its directory in the unified hierarchy; -1: none, or not opened yet
 	char text[CGROUP_FILE_MAX];
 	bool any; // some directory was found
 };
 
-static int open_directory(struct reader *reader, const char *controller, bool *ret_unified)
-{
-	int fd = cgroup_open_directory(reader->table, reader->cgroup, controller, ret_unified);
+// The directory for a controller: the unified one, opened once, or one of its own, which the caller closes.
+struct place {
+	int fd; // negative: none
+	bool unified;
+};
 
-	reader->any |= fd >= 0;
-	return fd;
+static struct place open_place(struct reader *reader, const char *controller)
+{
+	struct place place = { -1, cgroup_controller_is_unified(reader->table, controller) };
+
+	if (place.unified && reader->unified_fd >= 0)
+		place.fd = reader->unified_fd;
+	else
+		place.fd = cgroup_open_directory(reader->table, reader->cgroup, controller, NULL);
+	if (place.unified)
+		reader->unified_fd = place.fd;
+	reader->any |= place.fd >= 0;
+	return place;
+}
+
+static void close_place(const struct place *place)
+{
+	if (place->fd >= 0 && !place->unified)
+		close(place->fd);
 }
 
 // A limit of v2: a number or "max".
@@ -77,7 +97,7 @@ static void read_cpu_v2(struct reader *reader, int fd)
 	const char *period;
 
 	read_keys(reader, fd, "cpu.stat", keys);
-	if (cgroup_file_read(fd, "cpu.max", reader->text, sizeof(reader->text)) < 0)
+	if (!reader->limits || cgroup_file_read(fd, "cpu.max", reader->text, sizeof(reader->text)) < 0)
 		return;
 	figures->cpu_quota_ns = strncmp(reader->text, "max", 3) ?
 					text_scaled(text_number(reader->text, NULL), 1000) :
@@ -99,6 +119,8 @@ static void read_cpu_v1(struct reader *reader, int fd)
 	struct cgroup_figures *figures = &reader->sample->figures;
 
 	read_keys(reader, fd, "cpu.stat", keys);
+	if (!reader->limits)
+		return;
 	if (cgroup_file_read(fd, "cpu.cfs_quota_us", reader->text, sizeof(reader->text)) >= 0)
 		figures->cpu_quota_ns = reader->text[0] == '-' ?
 						CGROUP_NO_LIMIT :
@@ -106,38 +128,49 @@ static void read_cpu_v1(struct reader *reader, int fd)
 	figures->cpu_period_ns = text_scaled(cgroup_number_read(fd, "cpu.cfs_period_us"), 1000);
 }
 
+// cpuacct.usage is exact, its two parts are counted at ticks and may add up to more: they only give the ratio.
+static void read_usage_v1(int fd, struct cgroup_figures *figures)
+{
+	uint64_t user_ns = cgroup_number_read(fd, "cpuacct.usage_user");
+	uint64_t system_ns = cgroup_number_read(fd, "cpuacct.usage_sys");
+	uint64_t sum_ns;
+
+	figures->cpu_ns = cgroup_number_read(fd, "cpuacct.usage");
+	if (figures->cpu_ns == CGROUP_UNKNOWN || user_ns == CGROUP_UNKNOWN || system_ns == CGROUP_UNKNOWN ||
+	    __builtin_add_overflow(user_ns, system_ns, &sum_ns) || !sum_ns)
+		return;
+	figures->cpu_user_ns = (uint64_t)((unsigned __int128)figures->cpu_ns * user_ns / sum_ns);
+	figures->cpu_system_ns = figures->cpu_ns - figures->cpu_user_ns;
+}
+
 static void read_cpu(struct reader *reader)
 {
-	struct cgroup_figures *figures = &reader->sample->figures;
-	bool unified;
-	CLEANUP(cleanup_close) int fd = open_directory(reader, "cpu", &unified);
-	CLEANUP(cleanup_close) int usage_fd = -1;
+	CLEANUP(close_place) struct place cpu = open_place(reader, "cpu");
+	CLEANUP(close_place) struct place usage = { .fd = -1 };
 
-	if (fd >= 0 && unified) {
-		read_cpu_v2(reader, fd);
+	if (cpu.fd >= 0 && cpu.unified) {
+		read_cpu_v2(reader, cpu.fd);
 		return;
 	}
-	if (fd >= 0)
-		read_cpu_v1(reader, fd);
-	usage_fd = open_directory(reader, "cpuacct", &unified);
-	if (usage_fd < 0 || unified)
-		return;
-	figures->cpu_ns = cgroup_number_read(usage_fd, "cpuacct.usage");
-	figures->cpu_user_ns = cgroup_number_read(usage_fd, "cpuacct.usage_user");
-	figures->cpu_system_ns = cgroup_number_read(usage_fd, "cpuacct.usage_sys");
+	if (cpu.fd >= 0)
+		read_cpu_v1(reader, cpu.fd);
+	usage = open_place(reader, "cpuacct");
+	if (usage.fd >= 0 && !usage.unified)
+		read_usage_v1(usage.fd, &reader->sample->figures);
 }
 
 static void read_pids(struct reader *reader)
 {
 	struct cgroup_figures *figures = &reader->sample->figures;
-	CLEANUP(cleanup_close) int fd = open_directory(reader, "pids", NULL);
+	CLEANUP(close_place) struct place place = open_place(reader, "pids");
 
-	if (fd < 0)
+	if (place.fd < 0)
 		return;
-	figures->pids = cgroup_number_read(fd, "pids.current");
-	figures->pids_peak = cgroup_number_read(fd, "pids.peak");
-	figures->pids_limit = read_limit(reader, fd, "pids.max");
-	if (cgroup_file_read(fd, "pids.events", reader->text, sizeof(reader->text)) >= 0)
+	figures->pids = cgroup_number_read(place.fd, "pids.current");
+	figures->pids_peak = cgroup_number_read(place.fd, "pids.peak");
+	if (reader->limits)
+		figures->pids_limit = read_limit(reader, place.fd, "pids.max");
+	if (cgroup_file_read(place.fd, "pids.events", reader->text, sizeof(reader->text)) >= 0)
 		figures->pids_limit_hits = text_key_number(reader->text, "max");
 }
 
@@ -170,10 +203,12 @@ static void read_memory_v2(struct reader *reader, int fd)
 
 	figures->memory_bytes = cgroup_number_read(fd, "memory.current");
 	figures->memory_peak_bytes = cgroup_number_read(fd, "memory.peak");
-	figures->memory_limit_bytes = read_limit(reader, fd, "memory.max");
-	figures->memory_high_bytes = read_limit(reader, fd, "memory.high");
 	figures->swap_bytes = cgroup_number_read(fd, "memory.swap.current");
-	figures->swap_limit_bytes = read_limit(reader, fd, "memory.swap.max");
+	if (reader->limits) {
+		figures->memory_limit_bytes = read_limit(reader, fd, "memory.max");
+		figures->memory_high_bytes = read_limit(reader, fd, "memory.high");
+		figures->swap_limit_bytes = read_limit(reader, fd, "memory.swap.max");
+	}
 	read_keys(reader, fd, "memory.stat", stat_keys);
 	read_keys(reader, fd, "memory.events", event_keys);
 }
@@ -199,7 +234,8 @@ static void read_memory_v1(struct reader *reader, int fd)
 
 	figures->memory_bytes = cgroup_number_read(fd, "memory.usage_in_bytes");
 	figures->memory_peak_bytes = cgroup_number_read(fd, "memory.max_usage_in_bytes");
-	figures->memory_limit_bytes = read_limit_v1(fd, "memory.limit_in_bytes");
+	if (reader->limits)
+		figures->memory_limit_bytes = read_limit_v1(fd, "memory.limit_in_bytes");
 	figures->kernel_bytes = cgroup_number_read(fd, "memory.kmem.usage_in_bytes");
 	figures->limit_hits = cgroup_number_read(fd, "memory.failcnt");
 	read_keys(reader, fd, "memory.stat", stat_keys);
@@ -209,15 +245,14 @@ static void read_memory_v1(struct reader *reader, int fd)
 static void read_memory(struct reader *reader)
 {
 	struct cgroup_figures *figures = &reader->sample->figures;
-	bool unified;
-	CLEANUP(cleanup_close) int fd = open_directory(reader, "memory", &unified);
+	CLEANUP(close_place) struct place place = open_place(reader, "memory");
 
-	if (fd < 0)
+	if (place.fd < 0)
 		return;
-	if (unified)
-		read_memory_v2(reader, fd);
+	if (place.unified)
+		read_memory_v2(reader, place.fd);
 	else
-		read_memory_v1(reader, fd);
+		read_memory_v1(reader, place.fd);
 	// Both versions count the major ones in all faults.
 	if (figures->minor_faults != CGROUP_UNKNOWN && figures->major_faults <= figures->minor_faults)
 		figures->minor_faults -= figures->major_faults;
@@ -332,32 +367,27 @@ static void take_io_v1(struct cgroup_sample *sample, const char *text, bool byte
 static void read_io(struct reader *reader)
 {
 	struct cgroup_sample *sample = reader->sample;
-	bool unified;
-	CLEANUP(cleanup_close) int fd = open_directory(reader, "io", &unified);
+	CLEANUP(close_place) struct place place = open_place(reader, "io");
+	const char *name = place.unified ? "io.stat" : "blkio.throttle.io_service_bytes_recursive";
 
-	if (fd < 0)
-		return;
-	if (unified) {
-		if (cgroup_file_read(fd, "io.stat", reader->text, sizeof(reader->text)) < 0)
-			return;
-		sample->figures.device_count = 0;
-		sample->figures.devices_omitted = 0;
-		take_io_v2(sample, reader->text);
-		return;
-	}
-	if (cgroup_file_read(fd, "blkio.throttle.io_service_bytes_recursive", reader->text, sizeof(reader->text)) < 0)
+	if (place.fd < 0 || cgroup_file_read(place.fd, name, reader->text, sizeof(reader->text)) < 0)
 		return;
 	sample->figures.device_count = 0;
 	sample->figures.devices_omitted = 0;
+	if (place.unified) {
+		take_io_v2(sample, reader->text);
+		return;
+	}
 	take_io_v1(sample, reader->text, true);
-	if (cgroup_file_read(fd, "blkio.throttle.io_serviced_recursive", reader->text, sizeof(reader->text)) >= 0)
+	name = "blkio.throttle.io_serviced_recursive";
+	if (cgroup_file_read(place.fd, name, reader->text, sizeof(reader->text)) >= 0)
 		take_io_v1(sample, reader->text, false);
 }
 
 static void read_pressures(struct reader *reader)
 {
 	struct cgroup_figures *figures = &reader->sample->figures;
-	CLEANUP(cleanup_close) int fd = open_directory(reader, "unified", NULL);
+	int fd = open_place(reader, "unified").fd;
 
 	if (fd < 0)
 		return;
@@ -367,16 +397,28 @@ static void read_pressures(struct reader *reader)
 	read_pressure(reader, fd, "io.pressure", &figures->pressure_io_some_ns, &figures->pressure_io_full_ns);
 }
 
+static void take_limits(struct cgroup_figures *figures, const struct cgroup_figures *from)
+{
+	figures->cpu_quota_ns = from->cpu_quota_ns;
+	figures->cpu_period_ns = from->cpu_period_ns;
+	figures->pids_limit = from->pids_limit;
+	figures->memory_limit_bytes = from->memory_limit_bytes;
+	figures->memory_high_bytes = from->memory_high_bytes;
+	figures->swap_limit_bytes = from->swap_limit_bytes;
+}
+
 static bool is_limit(uint64_t value)
 {
 	return value != CGROUP_UNKNOWN && value != CGROUP_NO_LIMIT;
 }
 
 int cgroup_figures_read(const struct cgroup_table *table, const struct cgroup *cgroup,
-			struct cgroup_sample *ret_sample)
+			const struct cgroup_sample *limits, struct cgroup_sample *ret_sample)
 {
 	struct cgroup_sample sample = { 0 };
-	struct reader reader = { .table = table, .cgroup = cgroup, .sample = &sample };
+	struct reader reader = { .table = table, .cgroup = cgroup, .sample = &sample, .limits = !limits };
+
+	reader.unified_fd = -1;
 
 	memset(&sample.figures, 0xff, sizeof(sample.figures)); // CGROUP_UNKNOWN, all of them
 	read_cpu(&reader);
@@ -384,6 +426,10 @@ int cgroup_figures_read(const struct cgroup_table *table, const struct cgroup *c
 	read_memory(&reader);
 	read_io(&reader);
 	read_pressures(&reader);
+	if (limits)
+		take_limits(&sample.figures, &limits->figures);
+	if (reader.unified_fd >= 0)
+		close(reader.unified_fd);
 	if (!reader.any)
 		return -ENOENT;
 	sample.limited = is_limit(sample.figures.cpu_quota_ns) || is_limit(sample.figures.memory_limit_bytes) ||

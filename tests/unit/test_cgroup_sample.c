@@ -65,7 +65,7 @@ static struct cgroup *sampled(struct tree *tree, const char *path)
 	assert_non_null(cgroup);
 	if (!cgroup->sample)
 		cgroup->sample = calloc(1, sizeof(*cgroup->sample));
-	assert_int_equal(cgroup_figures_read(tree->table, cgroup, cgroup->sample), 0);
+	assert_int_equal(cgroup_figures_read(tree->table, cgroup, NULL, cgroup->sample), 0);
 	return cgroup;
 }
 
@@ -174,8 +174,8 @@ static void v1_files_become_the_same_members(void **state)
 
 	open_v1(tree);
 	write_file(tree, "cpu/job/cpuacct.usage", "1500000\n");
-	write_file(tree, "cpu/job/cpuacct.usage_user", "1000000\n");
-	write_file(tree, "cpu/job/cpuacct.usage_sys", "500000\n");
+	write_file(tree, "cpu/job/cpuacct.usage_user", "8000000\n"); // ticks: more than there was
+	write_file(tree, "cpu/job/cpuacct.usage_sys", "4000000\n");
 	write_file(tree, "cpu/job/cpu.stat", "nr_periods 10\nnr_throttled 4\nthrottled_time 250000\n");
 	write_file(tree, "cpu/job/cpu.cfs_quota_us", "-1\n");
 	write_file(tree, "cpu/job/cpu.cfs_period_us", "100000\n");
@@ -241,7 +241,7 @@ static void an_empty_directory_knows_nothing(void **state)
 		expect_null(doc, members[i]);
 	yyjson_doc_free(doc);
 	assert_int_equal(rmdir(tree_path(tree, "v2/job")), 0);
-	assert_int_equal(cgroup_figures_read(tree->table, cgroup, cgroup->sample), -ENOENT);
+	assert_int_equal(cgroup_figures_read(tree->table, cgroup, NULL, cgroup->sample), -ENOENT);
 }
 
 static void more_devices_than_fit_are_counted(void **state)

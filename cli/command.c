@@ -99,6 +99,9 @@ const struct command commands[] = {
 			"with what /proc shows, and says what is then missing.",
 		.options = OPTIONS(
 			{"output", 'o', "FILE", "Write every record to FILE as NDJSON"},
+			{"source", 0, "WHERE",
+			 "Read processes from bpf, events (netlink) or proc only; else from the "
+			 "first of them that works"},
 			{"system", 0, NULL, "Record the whole host, not only COMMAND"},
 			{"wait", 'w', NULL, "Go on until all that COMMAND started has ended"},
 			{"quiet", 'q', NULL, "No report"}),

@@ -20,6 +20,7 @@
 #include "core/base/clock.h"
 #include "core/base/fs.h"
 #include "core/base/loop.h"
+#include "core/fallback.h"
 #include "core/report.h"
 
 enum { EXIT_TRACER = 125, EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127 };
@@ -28,6 +29,7 @@ static const uint64_t FINISH_WAIT_NS = 500 * 1000 * 1000ULL;
 
 struct run_options {
 	const char *output;
+	const char *source; // "bpf", "events" or "proc"; NULL: the first that works
 	bool system, wait, quiet;
 	char **command;
 };
@@ -36,6 +38,8 @@ struct run_session {
 	struct run_options options;
 	struct loop *loop;
 	struct agent *agent;
+	bool without_bpf;
+	struct fallback *fallback; // NULL: BPF
 	struct report *report;
 	struct agent_sink sink;
 	int output_fd; // -1: none
@@ -107,6 +111,15 @@ static int child_start(struct run_session *session)
 	return session->child < 0 ? -errno : 0;
 }
 
+// One dead child; 0 or less: none. Without BPF its last figures are taken first.
+static int child_reap(struct run_session *session, pid_t *ret_pid, int *ret_status)
+{
+	if (session->fallback)
+		return fallback_reap(session->fallback, ret_pid, ret_status);
+	*ret_pid = waitpid(-1, ret_status, WNOHANG);
+	return *ret_pid;
+}
+
 static void on_child(void *context, const struct signalfd_siginfo *info)
 {
 	struct run_session *session = context;
@@ -114,7 +127,7 @@ static void on_child(void *context, const struct signalfd_siginfo *info)
 	pid_t pid;
 
 	(void)info;
-	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+	while (child_reap(session, &pid, &status) > 0) {
 		if (pid != session->child)
 			continue; // an orphan that was adopted
 		session->status = status;
@@ -151,6 +164,11 @@ static const char *command_name(const char *path)
 	return slash && slash[1] ? slash + 1 : path;
 }
 
+static bool source_is(const struct run_session *session, const char *source)
+{
+	return !session->options.source || !strcmp(session->options.source, source);
+}
+
 static int agent_open(struct run_session *session)
 {
 	CLEANUP(buf_free) struct buf why = BUF_INIT;
@@ -168,20 +186,52 @@ static int agent_open(struct run_session *session)
 	options.tree = !session->options.system;
 	options.living_at_end = true;
 	options.sample_ns = 1000 * 1000 * 1000ULL;
-	result = agent_new(&options, &session->agent, &why);
-	if (result < 0) {
+	result = source_is(session, "bpf") ? agent_new(&options, &session->agent, &why) : -ENOTSUP;
+	// Bad rules (-EINVAL) are bad from any source.
+	if (result < 0 && result != -EINVAL &&
+	    (!session->options.source || !source_is(session, "bpf"))) {
+		options.fallback = session->without_bpf = true;
+		buf_reset(&why);
+		result = agent_new(&options, &session->agent, &why);
+	}
+	if (result < 0)
 		fprintf(stderr, "tracer run: %s\n", why.data ? why.data : strerror(-result));
+	return result;
+}
+
+// Without BPF: the command is forked, and waits, before the first look at it.
+static int fallback_start(struct run_session *session)
+{
+	struct fallback_options options = {
+		.root_pid = session->options.system ? 0 : (uint32_t)session->child};
+	enum fallback_tier tier = FALLBACK_ANY;
+	struct process *root;
+	char why[FALLBACK_WHY_SIZE] = "";
+	int result;
+
+	if (session->options.source)
+		tier = source_is(session, "events") ? FALLBACK_NETLINK : FALLBACK_PROC;
+	result = fallback_open(session->agent, session->loop, tier, &options, &session->fallback, why);
+	if (result < 0) {
+		fprintf(stderr, "tracer run: %s\n", why);
 		return result;
 	}
-	return 0;
+	root = process_find(agent_processes(session->agent), (uint32_t)session->child);
+	if (!root)
+		return -ESRCH;
+	return correlate_root(agent_correlate(session->agent), root,
+			      command_name(session->options.command[0]));
 }
 
 static int tree_start(struct run_session *session)
 {
-	int result = session->options.system ? 0 : agent_tree_open(session->agent);
+	bool marked = !session->options.system && !session->without_bpf;
+	int result = marked ? agent_tree_open(session->agent) : 0;
 
 	if (!result)
 		result = child_start(session);
+	if (!result && session->without_bpf)
+		return fallback_start(session);
 	if (!result)
 		result = agent_tree_close(session->agent, (uint32_t)session->child,
 					  command_name(session->options.command[0]));
@@ -252,6 +302,7 @@ static int session_open(struct run_session *session)
 
 static void session_close(struct run_session *session)
 {
+	fallback_free(session->fallback);
 	agent_free(session->agent);
 	report_free(session->report);
 	loop_free(session->loop);
@@ -268,6 +319,11 @@ static void note_gap(void *context, const char *room, const char *reason, uint64
 	report_gap(((struct run_session *)context)->report, room, reason, count);
 }
 
+static void note_missing(void *context, const char *sentence)
+{
+	report_note(((struct run_session *)context)->report, sentence);
+}
+
 static void report_print(struct run_session *session)
 {
 	struct report_outcome outcome = {
@@ -277,7 +333,11 @@ static void report_print(struct run_session *session)
 	};
 	struct ui ui;
 
+	if (session->fallback)
+		fallback_finish(session->fallback);
 	outcome.still_running = agent_finish(session->agent, FINISH_WAIT_NS);
+	if (session->fallback)
+		fallback_missing(session->fallback, note_missing, session);
 	agent_gaps_each(session->agent, note_gap, session);
 	report_finish(session->report, &outcome);
 	if (session->options.quiet)
@@ -337,6 +397,8 @@ int command_run(int argc, char **argv)
 	while (args_next(&args)) {
 		if (args_is(&args, "output"))
 			session.options.output = args.value;
+		if (args_is(&args, "source"))
+			session.options.source = args.value;
 		session.options.system |= args_is(&args, "system");
 		session.options.wait |= args_is(&args, "wait");
 		session.options.quiet |= args_is(&args, "quiet");
@@ -345,6 +407,11 @@ int command_run(int argc, char **argv)
 		return args.exit_code;
 	if (!args.operand_count) {
 		args_usage(&args, "name a command to run");
+		return EXIT_TRACER;
+	}
+	if (!source_is(&session, "bpf") && !source_is(&session, "events") &&
+	    !source_is(&session, "proc")) {
+		args_usage(&args, "--source takes bpf, events or proc");
 		return EXIT_TRACER;
 	}
 	session.options.command = args.operands;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Room reader, without BPF: /proc/PID as text. Invariants: every length is checked before use; a field that is missing,
-// malformed or not ours to see is UNKNOWN, NULL or 0 as the header says, never a guess. It must not keep state, log, or
-// open environ, mem, maps or fd.
+// Room reader, without BPF: /proc/PID as text. Invariants: every length is checked before use; a
+// field that is missing, malformed or not ours to see is UNKNOWN, NULL or 0 as the header says,
+// never a guess. It must not keep state, log, or open environ, mem, maps or fd.
 #include "core/proc_read.h"
 
 #include <dirent.h>
@@ -52,7 +52,8 @@ int proc_open(uint32_t pid)
 	return fd < 0 ? -errno : fd;
 }
 
-// Reads at most size - 1 bytes and adds a NUL; the rest of a longer file is left. Returns the length or -errno.
+// Reads at most size - 1 bytes and adds a NUL; the rest of a longer file is left. Returns the
+// length or -errno.
 static ssize_t text_read(int directory_fd, const char *name, char *text, size_t size)
 {
 	CLEANUP(cleanup_close) int fd = openat(directory_fd, name, O_RDONLY | O_CLOEXEC);
@@ -97,12 +98,28 @@ static uint64_t kib_after(const char *text, const char *key)
 
 // Numbers of the fields of stat that stand behind the name, see proc_pid_stat(5).
 enum {
-	STAT_STATE = 3, STAT_PPID, STAT_PGRP, STAT_SESSION, STAT_FLAGS = 9, STAT_MINFLT, STAT_CMINFLT, STAT_MAJFLT,
-	STAT_UTIME = 14, STAT_STIME, STAT_THREADS = 20, STAT_START = 22, STAT_RSS = 24, STAT_STACK = 28,
-	STAT_ARG_START = 48, STAT_ARG_END, STAT_EXIT_CODE = 52, STAT_END,
+	STAT_STATE = 3,
+	STAT_PPID,
+	STAT_PGRP,
+	STAT_SESSION,
+	STAT_FLAGS = 9,
+	STAT_MINFLT,
+	STAT_CMINFLT,
+	STAT_MAJFLT,
+	STAT_UTIME = 14,
+	STAT_STIME,
+	STAT_THREADS = 20,
+	STAT_START = 22,
+	STAT_RSS = 24,
+	STAT_STACK = 28,
+	STAT_ARG_START = 48,
+	STAT_ARG_END,
+	STAT_EXIT_CODE = 52,
+	STAT_END,
 };
 
-// text: behind the ") " that ends the name. Fields an older kernel lacks stay 0; returns how many there were.
+// text: behind the ") " that ends the name. Fields an older kernel lacks stay 0; returns how many
+// there were.
 static int stat_fields(const char *text, uint64_t fields[STAT_END])
 {
 	int field = STAT_STATE + 1;
@@ -130,7 +147,7 @@ static int stat_parse(const char *text, struct proc_stat *stat)
 	// The name may hold any byte, ')' and newline too: it ends at the last one.
 	if (!open || !close || close < open || close[1] != ' ' || !close[2])
 		return -EBADMSG;
-	*stat = (struct proc_stat){ .state = close[2], .status = -1 };
+	*stat = (struct proc_stat){.state = close[2], .status = -1};
 	length = (size_t)(close - open - 1);
 	memcpy(stat->comm, open + 1, length < PROC_COMM_SIZE ? length : PROC_COMM_SIZE - 1);
 	if (stat_fields(close + 2, fields) <= STAT_RSS)
@@ -147,7 +164,8 @@ static int stat_parse(const char *text, struct proc_stat *stat)
 	stat->stime_ns = fields[STAT_STIME] * tick_ns;
 	stat->start_ticks = fields[STAT_START];
 	stat->rss_bytes = fields[STAT_RSS] * (uint64_t)sysconf(_SC_PAGESIZE);
-	stat->program_mark = fields[STAT_STACK] > 1 ? fields[STAT_STACK] ^ fields[STAT_ARG_START] << 7 : 0;
+	stat->program_mark =
+		fields[STAT_STACK] > 1 ? fields[STAT_STACK] ^ fields[STAT_ARG_START] << 7 : 0;
 	if (fields[STAT_ARG_END] > fields[STAT_ARG_START])
 		stat->args_bytes = fields[STAT_ARG_END] - fields[STAT_ARG_START];
 	if (stat->state == 'Z' || stat->state == 'X')
@@ -167,8 +185,10 @@ int proc_read_stat(int proc_fd, struct proc_stat *ret_stat)
 	result = stat_parse(text, &stat);
 	if (result < 0)
 		return result;
-	// The kernel shows 0 for the exit code to those who may not look; who may look may also read ns/pid.
-	if (stat.status == 0 && readlinkat(proc_fd, "ns/user", text, sizeof(text)) < 0 && errno == EACCES)
+	// The kernel shows 0 for the exit code to those who may not look; who may look may also
+	// read ns/pid.
+	if (stat.status == 0 && readlinkat(proc_fd, "ns/user", text, sizeof(text)) < 0 &&
+	    errno == EACCES)
 		stat.status = -1;
 	*ret_stat = stat;
 	return 0;
@@ -177,8 +197,9 @@ int proc_read_stat(int proc_fd, struct proc_stat *ret_stat)
 static void identity_namespaces(int proc_fd, uint32_t namespaces[PROC_NAMESPACES])
 {
 	static const char *const names[PROC_NAMESPACES] = {
-		[PROC_NAMESPACE_MNT] = "ns/mnt",   [PROC_NAMESPACE_PID] = "ns/pid", [PROC_NAMESPACE_NET] = "ns/net",
-		[PROC_NAMESPACE_USER] = "ns/user", [PROC_NAMESPACE_UTS] = "ns/uts", [PROC_NAMESPACE_IPC] = "ns/ipc",
+		[PROC_NAMESPACE_MNT] = "ns/mnt",       [PROC_NAMESPACE_PID] = "ns/pid",
+		[PROC_NAMESPACE_NET] = "ns/net",       [PROC_NAMESPACE_USER] = "ns/user",
+		[PROC_NAMESPACE_UTS] = "ns/uts",       [PROC_NAMESPACE_IPC] = "ns/ipc",
 		[PROC_NAMESPACE_CGROUP] = "ns/cgroup",
 	};
 
@@ -216,9 +237,10 @@ static uint32_t last_number_after(const char *text, const char *key)
 	return value;
 }
 
-int proc_read_identity(int proc_fd, uint32_t pid, struct event_identity *ret_identity, struct proc_stat *ret_stat)
+int proc_read_identity(int proc_fd, uint32_t pid, struct event_identity *ret_identity,
+		       struct proc_stat *ret_stat)
 {
-	struct event_identity identity = { .process.pid = pid };
+	struct event_identity identity = {.process.pid = pid};
 	struct proc_stat stat;
 	char text[TEXT_MAX];
 	ssize_t length = text_read(proc_fd, "status", text, sizeof(text));
@@ -272,13 +294,14 @@ static const char *base_name(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-// execve() of a script names the process after the script and puts interpreter and script in front of the arguments;
-// a shell that is given a script to read is named after itself.
+// execve() of a script names the process after the script and puts interpreter and script in front
+// of the arguments; a shell that is given a script to read is named after itself.
 static void image_find_script(const char *comm, struct image_strings *strings)
 {
 	const char *argument = strings->args, *end = strings->args + strings->args_size;
 
-	if (!strings->args || !comm[0] || !strncmp(base_name(strings->args), comm, PROC_COMM_SIZE - 1) ||
+	if (!strings->args || !comm[0] ||
+	    !strncmp(base_name(strings->args), comm, PROC_COMM_SIZE - 1) ||
 	    (strings->exe && !strncmp(base_name(strings->exe), comm, PROC_COMM_SIZE - 1)))
 		return;
 	// One argument of the interpreter may stand between.
@@ -286,7 +309,8 @@ static void image_find_script(const char *comm, struct image_strings *strings)
 		argument += strlen(argument) + 1;
 		if (argument >= end)
 			return;
-		if (argument[0] == '-' || strncmp(base_name(argument), comm, PROC_COMM_SIZE - 1) != 0)
+		if (argument[0] == '-' ||
+		    strncmp(base_name(argument), comm, PROC_COMM_SIZE - 1) != 0)
 			continue;
 		strings->script = argument;
 		strings->interpreter = strings->args;
@@ -294,7 +318,8 @@ static void image_find_script(const char *comm, struct image_strings *strings)
 	}
 }
 
-static int image_read_args(int proc_fd, uint64_t args_bytes, struct arena *arena, struct image_strings *strings)
+static int image_read_args(int proc_fd, uint64_t args_bytes, struct arena *arena,
+			   struct image_strings *strings)
 {
 	char text[PROC_ARGS_MAX + 2]; // one byte more than is kept tells a longer one, and a NUL
 	ssize_t length = text_read(proc_fd, "cmdline", text, sizeof(text));
@@ -319,7 +344,7 @@ static int image_read_args(int proc_fd, uint64_t args_bytes, struct arena *arena
 
 int proc_read_image(int proc_fd, struct arena *arena, struct image_strings *ret_strings)
 {
-	struct image_strings strings = { 0 };
+	struct image_strings strings = {0};
 	struct proc_stat before, after;
 	int result, error = 0;
 
@@ -328,7 +353,7 @@ int proc_read_image(int proc_fd, struct arena *arena, struct image_strings *ret_
 		result = proc_read_stat(proc_fd, &before);
 		if (result < 0)
 			return result;
-		strings = (struct image_strings){ 0 };
+		strings = (struct image_strings){0};
 		strings.exe = link_read(proc_fd, "exe", arena, &error);
 		strings.cwd = link_read(proc_fd, "cwd", arena, &error);
 		result = image_read_args(proc_fd, before.args_bytes, arena, &strings);
@@ -345,7 +370,8 @@ int proc_read_image(int proc_fd, struct arena *arena, struct image_strings *ret_
 	return 0;
 }
 
-int proc_read_image_of(uint32_t pid, uint64_t start_boot_ns, struct arena *arena, struct image_strings *ret_strings)
+int proc_read_image_of(uint32_t pid, uint64_t start_boot_ns, struct arena *arena,
+		       struct image_strings *ret_strings)
 {
 	CLEANUP(cleanup_close) int proc_fd = proc_open(pid);
 	struct proc_stat stat;
@@ -365,8 +391,8 @@ int proc_read_image_of(uint32_t pid, uint64_t start_boot_ns, struct arena *arena
 
 int proc_read_cpu(uint32_t pid, uint64_t *ret_cpu_ns)
 {
-	// A process CPU clock in the kernel's encoding, CPUCLOCK_SCHED: what clock_getcpuclockid() makes, without its
-	// extra system call.
+	// A process CPU clock in the kernel's encoding, CPUCLOCK_SCHED: what clock_getcpuclockid()
+	// makes, without its extra system call.
 	clockid_t clock = (clockid_t)(~(unsigned int)pid << 3 | 2);
 	struct timespec time;
 
@@ -412,6 +438,16 @@ static uint64_t run_delay_read(int task_fd, const char *name)
 	return strtoull(end, NULL, 10) > 0 ? delay_ns : UNKNOWN;
 }
 
+static void switches_add(const char *status, struct counters *sum)
+{
+	const char *text = strstr(status, "\nvoluntary_ctxt_switches:");
+
+	add_known(&sum->voluntary_switches,
+		  text ? number_after(text, "\nvoluntary_ctxt_switches:") : UNKNOWN);
+	add_known(&sum->involuntary_switches,
+		  text ? number_after(text, "\nnonvoluntary_ctxt_switches:") : UNKNOWN);
+}
+
 // Adds one thread; one that just ended is left out, as it would be a moment later.
 static void thread_add(void *context, uint32_t tid)
 {
@@ -424,8 +460,7 @@ static void thread_add(void *context, uint32_t tid)
 	if (text_read(walk->task_fd, name, text, sizeof(text)) <= 0)
 		return;
 	walk->threads++;
-	add_known(&walk->sum.voluntary_switches, number_after(text, "\nvoluntary_ctxt_switches:"));
-	add_known(&walk->sum.involuntary_switches, number_after(text, "\nnonvoluntary_ctxt_switches:"));
+	switches_add(text, &walk->sum);
 	snprintf(name, sizeof(name), "%u/schedstat", tid);
 	add_known(&walk->sum.run_delay_ns, run_delay_read(walk->task_fd, name));
 	if (!walk->with_io)
@@ -456,39 +491,55 @@ static void figures_memory(const char *status, struct proc_figures *figures)
 	figures->swap_bytes = kib_after(status, "\nVmSwap:");
 }
 
-// What the kernel keeps for each thread. stat was read before: it tells how many there are.
-static int figures_of_threads(int proc_fd, uint32_t pid, struct proc_figures *figures)
+// What the kernel keeps for each thread, of several.
+static int figures_of_threads(int proc_fd, struct proc_figures *figures, bool with_io)
 {
-	CLEANUP(cleanup_close) int task_fd = openat(proc_fd, "task", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	struct thread_walk walk = { .task_fd = task_fd, .with_io = figures->stat.children_reaped };
-	char text[TEXT_MAX];
+	CLEANUP(cleanup_close)
+	int task_fd = openat(proc_fd, "task", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	struct thread_walk walk = {.task_fd = task_fd, .with_io = with_io};
+	int result;
 
 	if (task_fd < 0)
 		return -errno;
-	figures->living_threads_only = figures->stat.threads > 1;
-	figures->io_living_threads_only = figures->living_threads_only && walk.with_io;
-	if (figures->stat.threads > 1) {
-		int result = proc_each_number(proc_fd, "task", thread_add, &walk);
+	result = proc_each_number(proc_fd, "task", thread_add, &walk);
+	if (result < 0 || !walk.threads)
+		return result < 0 ? result : -ESRCH;
+	figures->living_threads_only = true;
+	figures->io_living_threads_only = with_io;
+	figures->counters = walk.sum;
+	return 0;
+}
 
-		if (result < 0)
+// stat and status were read before.
+static int figures_add_threads(int proc_fd, uint32_t pid, const char *status,
+			       struct proc_figures *figures)
+{
+	bool children_reaped = figures->stat.children_reaped;
+	char name[40] = "io", text[TEXT_MAX];
+	ssize_t length;
+
+	if (figures->stat.threads > 1) {
+		int result = figures_of_threads(proc_fd, figures, children_reaped);
+
+		if (result < 0 || children_reaped)
 			return result;
 	} else {
-		thread_add(&walk, pid);
+		switches_add(status, &figures->counters);
+		figures->counters.run_delay_ns = run_delay_read(proc_fd, "schedstat");
+		// The sums of the process have those of its children: its only thread has its own.
+		if (children_reaped)
+			snprintf(name, sizeof(name), "task/%u/io", pid);
 	}
-	if (!walk.threads)
-		return -ESRCH;
-	if (!walk.with_io) {
-		if (text_read(proc_fd, "io", text, sizeof(text)) <= 0)
-			text[0] = '\0';
-		io_parse(text, &walk.sum);
-	}
-	figures->counters = walk.sum;
+	length = text_read(proc_fd, name, text, sizeof(text));
+	if (length < 0)
+		text[0] = '\0'; // not ours to see: unknown
+	io_parse(text, &figures->counters);
 	return 0;
 }
 
 int proc_read_figures(int proc_fd, uint32_t pid, struct proc_figures *ret_figures)
 {
-	struct proc_figures figures = { 0 };
+	struct proc_figures figures = {0};
 	uint64_t cpu_ns = UNKNOWN;
 	char status[TEXT_MAX];
 	ssize_t length;
@@ -501,7 +552,7 @@ int proc_read_figures(int proc_fd, uint32_t pid, struct proc_figures *ret_figure
 	if (length < 0)
 		return (int)length;
 	figures_memory(status, &figures);
-	result = figures_of_threads(proc_fd, pid, &figures);
+	result = figures_add_threads(proc_fd, pid, status, &figures);
 	if (result < 0)
 		return result;
 	if (proc_read_cpu(pid, &cpu_ns) < 0)
@@ -608,7 +659,8 @@ int proc_read_children(int children_fd, void (*visit)(void *context, uint32_t pi
 	}
 }
 
-int proc_each_number(int directory_fd, const char *name, void (*visit)(void *context, uint32_t number), void *context)
+int proc_each_number(int directory_fd, const char *name,
+		     void (*visit)(void *context, uint32_t number), void *context)
 {
 	int fd = openat(directory_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *directory = fd < 0 ? NULL : fdopendir(fd);

@@ -42,6 +42,8 @@ static void write_args(struct json *json, const struct image *image)
 
 static uint64_t share(uint64_t now, uint64_t before)
 {
+	if (now == UNKNOWN || before == UNKNOWN)
+		return UNKNOWN;
 	return now > before ? now - before : 0;
 }
 
@@ -53,7 +55,7 @@ static void write_image(struct json *json, const struct process *process, const 
 
 	json_open_object(json);
 	json_put_u64(json, "start_ns", clock_to_real_ns(clock, image->start_boot_ns));
-	json_put_string(json, "comm", image->comm);
+	json_put_string(json, "comm", image->comm[0] ? image->comm : NULL);
 	json_put_string(json, "exe", image->exe);
 	if (image->script)
 		json_put_string(json, "script", image->script);
@@ -64,14 +66,14 @@ static void write_image(struct json *json, const struct process *process, const 
 		json_put_bool(json, "forked", true);
 	else if (image->next)
 		write_args(json, image);
-	json_put_u64(json, "cpu_ns", share(end->cpu_ns, begin->cpu_ns));
-	json_put_u64(json, "run_delay_ns", share(end->run_delay_ns, begin->run_delay_ns));
-	json_put_u64(json, "minor_faults", share(end->minor_faults, begin->minor_faults));
-	json_put_u64(json, "major_faults", share(end->major_faults, begin->major_faults));
-	json_put_u64(json, "rchar_bytes", share(end->rchar_bytes, begin->rchar_bytes));
-	json_put_u64(json, "wchar_bytes", share(end->wchar_bytes, begin->wchar_bytes));
-	json_put_u64(json, "read_bytes", share(end->read_bytes, begin->read_bytes));
-	json_put_u64(json, "write_bytes", share(end->write_bytes, begin->write_bytes));
+	json_put_known_u64(json, "cpu_ns", share(end->cpu_ns, begin->cpu_ns));
+	json_put_known_u64(json, "run_delay_ns", share(end->run_delay_ns, begin->run_delay_ns));
+	json_put_known_u64(json, "minor_faults", share(end->minor_faults, begin->minor_faults));
+	json_put_known_u64(json, "major_faults", share(end->major_faults, begin->major_faults));
+	json_put_known_u64(json, "rchar_bytes", share(end->rchar_bytes, begin->rchar_bytes));
+	json_put_known_u64(json, "wchar_bytes", share(end->wchar_bytes, begin->wchar_bytes));
+	json_put_known_u64(json, "read_bytes", share(end->read_bytes, begin->read_bytes));
+	json_put_known_u64(json, "write_bytes", share(end->write_bytes, begin->write_bytes));
 	json_put_known_u64(json, "peak_rss_bytes", image->peak_rss_bytes);
 	json_close_object(json);
 }
@@ -114,7 +116,7 @@ static void write_identity(struct json *json, const struct process *process, con
 	json_put_u64(json, "start_boot_ns", process->start_boot_ns);
 	json_put_known_u64(json, "parent_start_boot_ns",
 			   process->parent_start_boot_ns ? process->parent_start_boot_ns : JSON_UNKNOWN);
-	json_put_string(json, "comm", image->comm);
+	json_put_string(json, "comm", image->comm[0] ? image->comm : NULL);
 	json_put_string(json, "exe", image->exe);
 	json_put_string(json, "script", image->script);
 	json_put_string(json, "interpreter", image->interpreter);

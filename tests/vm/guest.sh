@@ -31,6 +31,9 @@ storm() {
 
 echo "guest: kernel $(uname -r)"
 check can_bpf can_bpf
+for object in /bpf/*.bpf.o; do
+	check "load ${object##*/}" load_bpf "$object"
+done
 for t in /tests/bpf/test_*; do
 	[ -x "$t" ] && check "${t##*/}" "$t"
 done

@@ -3,6 +3,7 @@
 // ends. A begin and its end run in the same task, so the open interval is kept by thread id.
 #include "bpf/lib/kernel.h"
 
+#include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 
@@ -48,13 +49,18 @@ static __always_inline void stall_lost(void)
 		__sync_fetch_and_add(lost, 1);
 }
 
+// Not bpf_get_current_task_btf(): that came with 5.11, and these hooks are too rare for its speed to matter.
+static __always_inline struct task_struct *current_task(void)
+{
+	return (struct task_struct *)bpf_get_current_task();
+}
+
 static __always_inline void stall_begin(enum stall stall)
 {
 	struct open_key key = { .tid = (__u32)bpf_get_current_pid_tgid(), .stall = stall };
 	__u64 now = bpf_ktime_get_boot_ns();
-	struct task_struct *task = bpf_get_current_task_btf();
 
-	if (task->flags & PF_KTHREAD)
+	if (BPF_CORE_READ(current_task(), flags) & PF_KTHREAD)
 		return;
 	if (bpf_map_update_elem(&stalls_open, &key, &now, BPF_ANY))
 		stall_lost();
@@ -63,11 +69,10 @@ static __always_inline void stall_begin(enum stall stall)
 static __always_inline void stall_end(enum stall stall)
 {
 	struct open_key key = { .tid = (__u32)bpf_get_current_pid_tgid(), .stall = stall };
-	struct task_struct *task = bpf_get_current_task_btf();
-	__u64 start_ns = task->group_leader->start_boottime;
+	__u64 start_ns = BPF_CORE_READ(current_task(), group_leader, start_boottime);
 	__u64 *begun = bpf_map_lookup_elem(&stalls_open, &key);
 	struct mem_stall fresh = { .start_ns = start_ns };
-	__u32 tgid = task->tgid;
+	__u32 tgid = bpf_get_current_pid_tgid() >> 32;
 	struct mem_stall *total;
 	__u64 elapsed;
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // `tracer collect`: the daemon. Opens everything while it still may, gives up its rights, then moves records from the
-// kernel to the spool until it is told to stop. It parses nothing but its own configuration and rules, and those before.
+// kernel to the spool until it is told to stop. It parses nothing but its own configuration and rules, and
+// those before.
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -54,7 +55,8 @@ static const struct option_spec option_specs[] = {
 	  "Confine system calls once everything is open" },
 	{ "spool.directory", OPTION_STRING, offsetof(struct collect_options, spool_directory), SPOOL_DEFAULT_DIRECTORY,
 	  0, 0, "Where records wait to be delivered" },
-	{ "spool.cap_bytes", OPTION_BYTES, offsetof(struct collect_options, spool_cap_bytes), "1G", 64 << 10, 1ULL << 50,
+	{ "spool.cap_bytes", OPTION_BYTES, offsetof(struct collect_options, spool_cap_bytes), "1G", 64 << 10,
+	  1ULL << 50,
 	  "Disk space records may take; the oldest go first, samples before processes" },
 	{ "spool.segment_bytes", OPTION_BYTES, offsetof(struct collect_options, spool_segment_bytes), "16M", 4096,
 	  1ULL << 40, "Size of one file of the spool" },
@@ -123,8 +125,8 @@ static int config_read(struct collect *collect, struct args *args, const char **
 {
 	char error[CONFIG_ERROR_SIZE] = "";
 	const char *from_environment = getenv("TRACER_CONFIG");
-	int result = config_load_file(collect->config, *file ? *file : from_environment ? from_environment : CONFIG_FILE,
-				      *file || from_environment, error);
+	const char *path = *file ? *file : from_environment ? from_environment : CONFIG_FILE;
+	int result = config_load_file(collect->config, path, *file || from_environment, error);
 
 	if (!result)
 		result = config_load_environment(collect->config, environ, error);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which processes the kernel records, as maps that its programs read at fork and exec: the include and exclude entries of
+// Which processes the kernel records, as maps that its programs read at fork and exec: the include and exclude
+// entries of
 // the rules for a whole host, or one tree. A process keeps its policy until its end and its children inherit it.
 #pragma once
 

@@ -16,9 +16,9 @@ struct privs_keep {
 bool privs_kernel_needs_bpf(void);
 
 // Empties the ambient, inheritable, permitted and effective sets but for keep, and the bounding set where
-// CAP_SETPCAP allows; sets no_new_privs, forbids core dumps and marks every descriptor above 2 close-on-exec. Works without any
-// privilege too: what is not held cannot be dropped. 0; -EPERM when a capability that should be gone is still there;
-// -errno of the call that failed. Call while there is one thread.
+// CAP_SETPCAP allows; sets no_new_privs, forbids core dumps and marks every descriptor above 2 close-on-exec.
+// Works without any privilege too: what is not held cannot be dropped. 0; -EPERM when a capability that should be gone
+// is still there; -errno of the call that failed. Call while there is one thread.
 int privs_drop(const struct privs_keep *keep);
 
 enum privs_profile {

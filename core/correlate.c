@@ -103,7 +103,6 @@ static int name_own_task(struct correlate *correlate, struct process *process,
 {
 	struct task_private *task = task_of(process->task);
 
-	task->subshell = false;
 	task->naming = result->rank >= RULE_RANK_SCRIPT ? NAMING_ROOT : NAMING_TOOLS;
 	if (task->naming == NAMING_ROOT)
 		return task_set_name(task, result->tool);
@@ -148,7 +147,6 @@ static int enter_task(struct correlate *correlate, struct process *process,
 	if (error)
 		return error;
 	task = task_of(process->task);
-	task->subshell = false;
 	if (result->task_name) {
 		task->naming = NAMING_RULE;
 		return task_set_name(task, result->task_name);
@@ -247,8 +245,10 @@ static int change_root(struct correlate *correlate, struct process *process,
 		return 0;
 	if (run->chosen && !strcmp(run->run.engine, engine))
 		return 0;
-	const char *name = result->run_name ? result->run_name : result->tool;
-	error = run_rename(correlate, run, engine, run->named ? NULL : name);
+	const char *name = run->named	      ? result->run_name
+			   : result->run_name ? result->run_name
+					      : result->tool;
+	error = run_rename(correlate, run, engine, name);
 	if (error)
 		return error;
 	run->chosen = is_engine(result);
@@ -400,7 +400,6 @@ int correlate_fork(struct correlate *correlate, struct process *process)
 	error = open_task(correlate, process, NULL);
 	if (error)
 		return error;
-	task_of(process->task)->subshell = true;
 	return task_set_name(task_of(process->task), "(subshell)");
 }
 

@@ -45,7 +45,7 @@ void correlate_free(struct correlate *correlate);
 void correlate_set_rules(struct correlate *correlate, const struct rules *rules);
 
 // Makes this process the root of a run whatever the rules say (tracer run's command). Call after
-// its fork.
+// its fork. name: of the run until a rule gives a better one; may be NULL.
 int correlate_root(struct correlate *correlate, struct process *process, const char *name);
 
 // process->parent, images and cgroup are set. After a fork: inherits. After an exec: matches rules

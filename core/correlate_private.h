@@ -41,7 +41,7 @@ struct run_private {
 	uint32_t ended; // processes of it that are gone: their records hold its id
 	bool chosen; // by an engine's rule; else a default that an engine may replace
 	bool job; // of a scheduler or container: known by its own id
-	bool named; // the name was given by the caller
+	bool named; // the name was given by the caller: only a rule changes it
 	bool children_are_tasks; // of the root process
 	bool steps; // a job whose tasks come from the job rule
 	struct sample_file *files;
@@ -61,7 +61,6 @@ struct task_private {
 	struct correlate *owner;
 	struct task_private *hash_next;
 	uint8_t naming;
-	bool subshell; // opened by a fork that did not exec
 	bool more; // programs than fit into the name
 	uint8_t rank; // of the names
 	uint8_t name_count;

@@ -37,8 +37,6 @@ static int join_names(struct task_private *task)
 	char text[TASK_NAMES_MAX * 80 + 16] = "";
 	size_t length = 0;
 
-	if (task->subshell && task->name_count != 1)
-		return task_set_name(task, "(subshell)");
 	for (uint32_t i = 0; i < task->name_count; i++)
 		length += (size_t)snprintf(text + length, sizeof(text) - length, "%s%.72s",
 					   i ? " + " : "", task->names[i].text);

@@ -320,6 +320,18 @@ static int report_failure_add(struct report *report, struct report_node *tool,
 	return 0;
 }
 
+// A run or task is called what its latest record calls it: names settle while programs start.
+static void report_node_rename(struct report *report, struct report_node *node, const char *name)
+{
+	const char *kept;
+
+	if (!name || !strncmp(node->name, name, REPORT_TEXT_MAX - 1))
+		return;
+	kept = report_keep(report, name);
+	if (kept)
+		node->name = kept;
+}
+
 // The row of the process's run, with the runs it is nested in above it; NULL when memory is out.
 static struct report_node *report_run_get(struct report *report,
 					  const struct report_process *process)
@@ -336,6 +348,8 @@ static struct report_node *report_run_get(struct report *report,
 			node->engine = report_keep(report, run->engine);
 			node->root_expected_ns = run->root_start_ns;
 		}
+		if (node)
+			report_node_rename(report, node, run->name);
 		if (node && !node->parent_id && run->parent_id)
 			node->parent_id = report_keep(report, run->parent_id);
 	}
@@ -350,6 +364,8 @@ static struct report_node *report_task_get(struct report *report, struct report_
 	if (!process->task_id)
 		return run;
 	node = report_node_get(report, REPORT_TASK, run, process->task_id, process->task_name);
+	if (node && !node->folded)
+		report_node_rename(report, node, process->task_name);
 	if (node && !node->sample && process->sample)
 		node->sample = report_keep(report, process->sample);
 	if (node && !node->folded && process->task_root_start_ns != UNKNOWN)

@@ -50,7 +50,8 @@ enum rule_role {
 // Whose name a task of several programs carries: the highest present.
 enum rule_rank {
 	RULE_RANK_SHELL, // a shell with a text of commands
-	RULE_RANK_NOISE, // true, mkdir, date, env, ...
+	RULE_RANK_NOISE, // true, mkdir, date, env
+	RULE_RANK_WRAPPER, // a rule's program that only starts others: srun, mpirun, ...
 	RULE_RANK_UTILITY, // cat, sort, gzip, ...
 	RULE_RANK_SCRIPT, // a shell script
 	RULE_RANK_PROGRAM, // any other program

@@ -70,6 +70,7 @@ struct redact {
 	const char *program; // basename of the first argument
 	char *out;
 	size_t length;
+	bool in_text; // of an argument that is a text of several words
 	bool next_hidden; // the flag before takes this word as its value
 	bool changed;
 };
@@ -87,23 +88,38 @@ static void put_hidden(struct redact *redact)
 }
 
 // The part of a value that a pattern's group marks, else all of it.
-static bool find_value(const struct globs *globs, const char *word, const char **ret_start,
-		       size_t *ret_length)
+static bool find_value(const struct globs *globs, bool several, const char *word,
+		       const char **ret_start, size_t *ret_length)
 {
 	for (uint32_t i = 0; globs && i < globs->count; i++)
-		if (glob_capture(globs->items[i], word, ret_start, ret_length) && *ret_length)
+		if ((!several || strchr(glob_pattern(globs->items[i]), ' ')) &&
+		    glob_capture(globs->items[i], word, ret_start, ret_length) && *ret_length)
 			return true;
 	return false;
 }
 
-// One word, NUL-terminated, of length bytes.
-static void redact_word(struct redact *redact, char *word, size_t length)
+static bool is_break(char c)
 {
-	char *equals = memchr(word, '=', length);
+	return (unsigned char)c <= ' ' || strchr("'\"`;|&()", c);
+}
+
+// The '=' behind a name, NULL when there is none.
+static char *find_equals(char *word)
+{
+	while (*word && *word != '=' && !is_break(*word))
+		word++;
+	return *word == '=' ? word : NULL;
+}
+
+// One word, NUL-terminated, of length bytes; or a whole argument of several.
+static void redact_word(struct redact *redact, char *word, size_t length, bool several)
+{
+	char *equals = find_equals(word);
 	const char *start;
 	size_t value;
 
-	if (redact->next_hidden && word[0] != '-') {
+	// A value may begin with a dash, but what looks like the next option is one.
+	if (redact->next_hidden && (word[0] != '-' || (word[1] && word[1] != '-' && word[2]))) {
 		redact->next_hidden = false;
 		put_hidden(redact);
 		return;
@@ -112,14 +128,17 @@ static void redact_word(struct redact *redact, char *word, size_t length)
 	for (const struct redaction *one = redact->rules->redactions; one; one = one->next) {
 		if (one->programs && !globs_match(one->programs, redact->program))
 			continue;
-		if (equals && equals[1]) {
+		if (equals) {
 			*equals = 0;
 			bool secret = word[0] == '-' ? globs_match(one->flags, word)
 						     : globs_match(one->assignments, word);
 			*equals = '=';
 			if (secret) {
 				put(redact, word, (size_t)(equals + 1 - word));
-				put_hidden(redact);
+				if (equals[1])
+					put_hidden(redact);
+				else
+					redact->next_hidden = redact->in_text; // TOKEN='...'
 				return;
 			}
 		} else if (word[0] == '-' && globs_match(one->flags, word)) {
@@ -127,7 +146,7 @@ static void redact_word(struct redact *redact, char *word, size_t length)
 			redact->next_hidden = true;
 			return;
 		}
-		if (find_value(one->values, word, &start, &value)) {
+		if (find_value(one->values, several, word, &start, &value)) {
 			put(redact, word, (size_t)(start - word));
 			put_hidden(redact);
 			put(redact, start + value, length - (size_t)(start - word) - value);
@@ -135,11 +154,6 @@ static void redact_word(struct redact *redact, char *word, size_t length)
 		}
 	}
 	put(redact, word, length);
-}
-
-static bool is_break(char c)
-{
-	return (unsigned char)c <= ' ' || strchr("'\"`;|&()", c);
 }
 
 // The words of one argument that is a text of several, such as a shell's.
@@ -152,13 +166,23 @@ static void redact_text(struct redact *redact, char *text, size_t length)
 		if (i > start && i - start < WORD_MAX) {
 			char stop = text[i];
 			text[i] = 0;
-			redact_word(redact, text + start, i - start);
+			redact_word(redact, text + start, i - start, false);
 			text[i] = stop;
 		} else {
 			put(redact, text + start, i - start);
 		}
-		while (i < length && is_break(text[i]))
-			put(redact, text + i++, 1);
+		for (char quote = 0; i < length && is_break(text[i]); i++) {
+			put(redact, text + i, 1);
+			quote = strchr("'\"", text[i]) ? text[i] : 0;
+			const char *end = quote && redact->next_hidden
+						  ? memchr(text + i + 1, quote, length - i - 1)
+						  : NULL;
+			if (!end)
+				continue;
+			put_hidden(redact); // all of a quoted value
+			redact->next_hidden = false;
+			i = (size_t)(end - text) - 1;
+		}
 	}
 }
 
@@ -171,14 +195,15 @@ static void redact_argument(struct redact *redact, char *argument, size_t length
 
 	for (size_t i = 0; i < length && !several; i++)
 		several = is_break(argument[i]);
-	redact_word(redact, argument, length);
+	redact_word(redact, argument, length, several);
 	if (!several || redact->changed != changed || (flag && redact->next_hidden) ||
 	    (redact->length - before != length))
 		return;
 	redact->length = before;
 	redact->next_hidden = false;
+	redact->in_text = true;
 	redact_text(redact, argument, length);
-	redact->next_hidden = false;
+	redact->next_hidden = redact->in_text = false;
 }
 
 int rules_redact(const struct rules *rules, const char *args, uint32_t args_size,

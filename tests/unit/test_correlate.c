@@ -246,7 +246,7 @@ static void a_program_keeps_its_task_and_its_children_have_theirs(void **state)
 	assert_task(helper, "lscpu");
 }
 
-static void a_subshell_is_called_after_its_only_tool(void **state)
+static void a_subshell_is_called_after_what_it_runs(void **state)
 {
 	struct world *world = *state;
 	struct process *script = root(world, "/usr/bin/bash", "bash|x.sh");
@@ -258,7 +258,7 @@ static void a_subshell_is_called_after_its_only_tool(void **state)
 	start(world, two, "/usr/bin/bwa", "bwa|index|x.fa");
 	assert_task(one, "samtools index");
 	assert_ptr_equal(child->task, one->task);
-	assert_task(two, "(subshell)");
+	assert_task(two, "samtools view + bwa index");
 	assert_task(none, "(subshell)");
 }
 
@@ -394,7 +394,7 @@ int main(void)
 		TEST(each_child_of_a_script_is_a_task),
 		TEST(a_single_program_is_its_own_task),
 		TEST(a_program_keeps_its_task_and_its_children_have_theirs),
-		TEST(a_subshell_is_called_after_its_only_tool),
+		TEST(a_subshell_is_called_after_what_it_runs),
 		TEST(a_root_that_becomes_an_engine_lends_the_run_its_name),
 		TEST(snakemake_jobs_are_tasks),
 		TEST(nextflow_tasks_are_their_work_directories),

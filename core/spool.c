@@ -139,13 +139,16 @@ static void accept_frame(struct spool *spool, const char *data, size_t length, u
 	};
 	int result;
 
-	spool->state.accepted += records;
+	// Counted only once it has a place: on its way there the cap may be enforced, which takes the sum.
 	if (!spool->failing) {
 		result = spool_lane_write(spool, &frame, data);
-		if (result == 0)
+		if (result == 0) {
+			spool->state.accepted += records;
 			return;
+		}
 		fail(spool, result, clock_boot_ns());
 	}
+	spool->state.accepted += records;
 	keep_in_ring(spool, &frame, data);
 }
 

@@ -147,7 +147,7 @@ static void segments_take(struct spool *spool, struct spool_survey *survey)
 				continue;
 			}
 			// Where it cannot be sealed (a full disk) it is walked again at the next start.
-			if (!segment->sealed)
+			if (!segment->sealed && !segment->unread)
 				spool_segment_seal(spool->dir_fd, (enum spool_class) class,
 						   segment);
 			spool->bytes += segment->bytes;

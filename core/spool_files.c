@@ -162,6 +162,7 @@ static int segment_survey(struct spool_survey *survey, int dir_fd, enum spool_cl
 	segment->bytes = (uint64_t)info.st_size;
 	if (!segment_sealed(fd, class, segment))
 		result = segment_walk(survey, fd, segment);
+	segment->unread = result < 0;
 	// A name is a promise too: what its damaged frame held must not be numbered again.
 	if (segment->bytes > 0 && segment->first > survey->highest)
 		survey->highest = segment->first;
@@ -234,12 +235,13 @@ int spool_segment_ack(int dir_fd, enum spool_class class, struct spool_segment *
 	struct spool_piece piece;
 	int result;
 
-	if (acked >= segment->last) {
-		segment->acked_records = segment->records;
-		return 0;
-	}
 	if (acked < segment->first)
 		return 0;
+	if (acked >= segment->last) {
+		segment->acked_offset = segment->frames_end;
+		segment->acked_whole = segment->acked_records = segment->records;
+		return 0;
+	}
 	fd = spool_segment_open(dir_fd, class, segment->first);
 	if (fd < 0)
 		return fd;
@@ -252,9 +254,13 @@ int spool_segment_ack(int dir_fd, enum spool_class class, struct spool_segment *
 		if (piece.kind == SPOOL_PIECE_NOTHING || piece.offset >= segment->frames_end)
 			return 0;
 		if (piece.kind == SPOOL_PIECE_FRAME) {
-			if (piece.line.first + piece.line.records - 1 > acked)
+			uint64_t first = piece.line.first;
+
+			segment->acked_records =
+				segment->acked_whole + (acked >= first ? acked - first + 1 : 0);
+			if (first + piece.line.records - 1 > acked)
 				return 0;
-			segment->acked_records += piece.line.records;
+			segment->acked_records = segment->acked_whole += piece.line.records;
 		}
 		segment->acked_offset = walk.offset;
 	}

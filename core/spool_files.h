@@ -21,8 +21,10 @@ struct spool_segment {
 	uint64_t bytes; // of the file
 	uint64_t frames_end; // offset behind the last frame
 	uint64_t acked_records; // of those delivered already, see spool_segment_ack()
-	uint64_t acked_offset;
+	uint64_t acked_whole,
+		acked_offset; // in frames delivered whole, and where the next one starts
 	bool sealed; // has an end line
+	bool unread; // could not be read to its end; the figures are of what could
 };
 
 // The segments of one class, by first sequence.

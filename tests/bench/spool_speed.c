@@ -3,8 +3,8 @@
 //
 //   make build/tests/bench/spool_speed && build/tests/bench/spool_speed DIR [MIB [RECORD_BYTES [BATCH_BYTES]]]
 //
-// DIR must not exist; it is left there. Prints one line "name value unit" a figure. CPU time is this process's own with the
-// kernel's part of its system calls; syncing runs beside it.
+// DIR must not exist; it is left there. Prints one line "name value unit" a figure. CPU time is this process's own,
+// with the kernel's part of its system calls; syncing runs beside it.
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

@@ -169,6 +169,9 @@ int agent_new(const struct agent_options *options, struct agent **ret_agent, str
 		probe_host(NULL, agent->cgroups, &agent->env);
 	else if (!result)
 		result = kernel_start(agent, why);
+	// Once more: one made before the hooks were there had no event.
+	if (!result && agent->cgroups)
+		cgroup_table_scan(agent->cgroups);
 	if (!result)
 		result = loop_add_timer(options->loop, TICK_NS, on_tick, agent, &agent->tick);
 	if (result < 0) {

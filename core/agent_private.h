@@ -28,6 +28,7 @@ struct agent {
 	struct process_table *processes;
 	struct cgroup_table *cgroups; // NULL: no cgroup file system
 	struct cgroup_sampler *cgroup_sampler; // NULL: no cgroups
+	uint64_t cgroups_refused; // already told as a gap
 	struct rules *rules;
 	struct correlate *correlate;
 	struct batch batches[RECORD_CLASS_END];
@@ -47,5 +48,7 @@ void agent_host_record(struct agent *agent);
 void agent_losses_read(struct agent *agent);
 // Writes hostsample, open and sample records.
 void agent_sample(struct agent *agent, uint64_t now_boot_ns);
+// After events were lost: finds cgroups whose event was among them, and the processes that wait for one.
+void agent_cgroups_rescan(struct agent *agent);
 // Writes records of cgroups that changed, a bounded number each call.
 void agent_sample_cgroups(struct agent *agent, uint64_t now_boot_ns);

@@ -17,8 +17,11 @@ static void cgroup_count(struct process *process, int change)
 {
 	struct cgroup *cgroup = (struct cgroup *)process->cgroup;
 
-	if (cgroup)
-		cgroup->processes = (uint32_t)((int)cgroup->processes + change);
+	if (!cgroup)
+		return;
+	cgroup->processes = (uint32_t)((int)cgroup->processes + change);
+	if (!cgroup->processes)
+		cgroup->due = true; // its last figures, before somebody removes it
 }
 
 static void cgroup_resolve(struct agent *agent, struct process *process)
@@ -26,6 +29,24 @@ static void cgroup_resolve(struct agent *agent, struct process *process)
 	cgroup_count(process, -1);
 	process->cgroup = agent->cgroups ? cgroup_find(agent->cgroups, process->cgroup_id) : NULL;
 	cgroup_count(process, 1);
+}
+
+static void cgroup_retry(void *context, struct process *process)
+{
+	struct agent *agent = context;
+
+	if (process->cgroup || !cgroup_find(agent->cgroups, process->cgroup_id))
+		return;
+	cgroup_resolve(agent, process);
+	correlate_cgroup(agent->correlate, process);
+}
+
+void agent_cgroups_rescan(struct agent *agent)
+{
+	if (!agent->cgroups)
+		return;
+	cgroup_table_scan(agent->cgroups);
+	process_each(agent->processes, cgroup_retry, agent);
 }
 
 void agent_process_seed(struct agent *agent, struct process *process)

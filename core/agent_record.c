@@ -134,6 +134,7 @@ void agent_losses_read(struct agent *agent)
 	if (lost > agent->ring_lost) {
 		agent_gap(agent, "ring", "full", lost - agent->ring_lost);
 		agent->ring_lost = lost;
+		agent_cgroups_rescan(agent);
 		lost_totals_read(agent);
 	}
 }
@@ -156,9 +157,15 @@ static void cgroup_sample(void *context, struct cgroup *cgroup)
 
 void agent_sample_cgroups(struct agent *agent, uint64_t now_boot_ns)
 {
+	uint64_t refused;
+
 	if (!agent->cgroups)
 		return;
 	cgroup_table_expire(agent->cgroups);
+	refused = cgroup_table_refused(agent->cgroups);
+	if (refused > agent->cgroups_refused)
+		agent_gap(agent, "cgroups", "table full", refused - agent->cgroups_refused);
+	agent->cgroups_refused = refused;
 	cgroup_sampler_run(agent->cgroup_sampler, now_boot_ns, CGROUPS_A_SECOND, cgroup_sample, agent);
 }
 

@@ -12,79 +12,6 @@
 
 const struct command commands[] = {
 	{
-		.name = "collect",
-		.function = command_collect,
-		.summary = "Record everything that runs on this host, into the spool",
-		.usage = "[OPTION...]",
-		.description =
-			"The daemon. Attaches to the kernel, gives up every right it no longer needs, "
-			"and writes records to the spool until SIGTERM. SIGHUP reads the rules again.\n\n"
-			"Options come from the configuration file, then TRACER_* variables, then flags; "
-			"the later wins.",
-		.options = OPTIONS(
-			{"config", 'c', "FILE", "Configuration instead of /etc/tracer/tracer.yaml"},
-			{"spool", 's', "DIR", "The same as --spool-directory"},
-			{"print-config", 0, NULL,
-			 "Print the values in force and where each came from, then stop"}),
-		.tables = command_collect_options,
-		.examples = EXAMPLES({"sudo tracer collect", "With the defaults"},
-				     {"sudo tracer collect --spool /data/spool --spool-cap-bytes 20G",
-				      "Another place, more room"},
-				     {"tracer collect --print-config", "What would be in force"}),
-		.exits = EXITS({0, "Stopped when told to, everything written"},
-			       {1, "Stopped, but something was lost; the log says what"},
-			       {2, "Bad usage, configuration or rules"},
-			       {3, "Not permitted, or this kernel cannot do it"}),
-	},
-	{
-		.name = "report",
-		.function = command_report,
-		.summary = "Print the report of a recorded file",
-		.usage = "[--json] FILE",
-		.description = "Makes the report of `tracer run` again from the records in FILE, "
-			       "as `tracer run -o FILE` wrote "
-			       "them; - reads standard input. Lines that are no records are "
-			       "counted and skipped.",
-		.options = OPTIONS({"json", 'j', NULL, "One JSON object, nothing folded"}),
-		.examples = EXAMPLES(
-			{"tracer report run.ndjson", "What ran, as it was shown when it ended"},
-			{"tracer spool dump | tracer report -",
-			 "The same for all the collector kept"},
-			{"tracer report --json run.ndjson | jq .cpu_ns", "One figure"}),
-		.exits = EXITS({0, "The report was printed"},
-			       {1, "It was, but some lines were damaged"},
-			       {2, "Bad usage, or no record in the file"},
-			       {3, "Reading was not permitted"}),
-	},
-	{
-		.name = "rules",
-		.function = command_rules,
-		.summary = "Check, explain and list the rules that name tools and tasks",
-		.usage = "check [DIR] | test [OPTION...] -- COMMAND... | list",
-		.description = "check reads the shipped rules and those of DIR "
-			       "(/etc/tracer/rules.d when none "
-			       "is given) and says what is wrong, with file and line.\n\n"
-			       "test says which rules a command matches and why. Its first word "
-			       "stands for the "
-			       "executable.\n\n"
-			       "list prints every rule in the order in which they are tried.",
-		.words = "check test list",
-		.options = OPTIONS(
-			{"rules", 'r', "DIR", "Rules of your own, instead of /etc/tracer/rules.d"},
-			{"cwd", 0, "DIR", "Working directory of the command"},
-			{"parent", 0, "COMMAND", "Command line of its parent process"},
-			{"engine", 0, "NAME", "Engine of the run it is in"},
-			{"cgroup", 0, "PATH", "Its cgroup, below the root of the hierarchy"},
-			{"container", 0, "RUNTIME", "What runs its container, such as docker"},
-			{"script", 0, "FILE",
-			 "The script, when the kernel started an interpreter"}),
-		.examples = EXAMPLES({"tracer rules test -- bwa mem -t 8 ref.fa a_1.fq a_2.fq",
-				      "Which rule names it, and why"},
-				     {"tracer rules check ./my-rules", "Before installing them"}),
-		.exits = EXITS({0, "The rules are good"}, {1, "Some rule can never match"},
-			       {2, "Bad usage, or bad rules"}),
-	},
-	{
 		.name = "run",
 		.function = command_run,
 		.summary = "Run a command and report what it really did",
@@ -116,17 +43,164 @@ const struct command commands[] = {
 			      {128, "and above: 128 + the signal that killed COMMAND"}),
 	},
 	{
+		.name = "collect",
+		.function = command_collect,
+		.summary = "Record everything that runs on this host, into the spool",
+		.usage = "[OPTION...]",
+		.description = "The daemon. Attaches to the kernel, gives up every right it no "
+			       "longer needs, "
+			       "and writes records to the spool until SIGTERM. SIGHUP reads the "
+			       "rules again.\n\n"
+			       "Options come from the configuration file, then TRACER_* variables, "
+			       "then flags; "
+			       "the later wins.",
+		.options = OPTIONS(
+			{"config", 'c', "FILE", "Configuration instead of /etc/tracer/tracer.yaml"},
+			{"spool", 's', "DIR", "The same as --spool-directory"},
+			{"print-config", 0, NULL,
+			 "Print the values in force and where each came from, then stop"}),
+		.tables = command_collect_options,
+		.examples =
+			EXAMPLES({"sudo tracer collect", "With the defaults"},
+				 {"sudo tracer collect --spool /data/spool --spool-cap-bytes 20G",
+				  "Another place, more room"},
+				 {"tracer collect --print-config", "What would be in force"}),
+		.exits = EXITS({0, "Stopped when told to, everything written"},
+			       {1, "Stopped, but something was lost; the log says what"},
+			       {2, "Bad usage, configuration or rules"},
+			       {3, "Not permitted, or this kernel cannot do it"}),
+	},
+	{
+		.name = "top",
+		.function = command_top,
+		.summary = "Watch what runs, by run, task, tool, process or container",
+		.usage = "[OPTION...] [TEXT]",
+		.description = "A live view, from the running collector, or from /proc when none "
+			       "runs. CPU is in per cent "
+			       "of one core over the last interval; memory is that of the largest "
+			       "process, because "
+			       "shared pages would be counted twice in a sum.\n\n"
+			       "Keys: r t o p c choose runs, tasks, tools, processes, containers; "
+			       "C M I T P N sort by "
+			       "CPU, memory, I/O, time, processes, name; / searches; arrows and "
+			       "page keys move; "
+			       "space pauses; + and - change the interval; ? helps; q leaves.",
+		.options =
+			OPTIONS({"by", 'b', "run|task|tool|process|container",
+				 "First grouping (default: tool)"},
+				{"sort", 's', "cpu|memory|io|time|processes|name",
+				 "First order (default: cpu)"},
+				{"interval", 'i', "SECONDS",
+				 "Time between two looks, 1 to 3600 (default: 2)"},
+				{"batch", 0, NULL, "Print one table after the other, for a pipe"},
+				{"once", '1', NULL, "Print one table and end"},
+				{"count", 'n', "COUNT", "End after so many tables"},
+				{"proc", 0, NULL, "Read /proc even when a collector runs"},
+				{"socket", 0, "FILE", "The collector's processes socket"}),
+		.examples = EXAMPLES({"tracer top", "Tools by CPU"},
+				     {"tracer top --by task --sort memory", "Tasks by memory"},
+				     {"tracer top --once samtools",
+				      "One table of what has samtools in it, for a script"}),
+		.exits = EXITS({0, "It was left, or the tables were printed"}, {2, "Bad usage"},
+			       {3, "Neither the collector nor /proc could be read"}),
+	},
+	{
+		.name = "ps",
+		.function = command_ps,
+		.summary = "List the processes that run now",
+		.usage = "[OPTION...] [TEXT]",
+		.description = "One line for each process, from the running collector, or from "
+			       "/proc when none runs. TEXT "
+			       "and the filters select those that have it in a name, case aside.",
+		.options = OPTIONS(
+			{"json", 'j', NULL,
+			 "JSON lines: the collector's records, or what /proc gives"},
+			{"sort", 's', "pid|cpu|memory|age", "Order (default: pid)"},
+			{"run", 0, "TEXT", "Only processes of runs with TEXT in their name"},
+			{"task", 0, "TEXT", "The same for tasks"},
+			{"tool", 0, "TEXT", "The same for tools"},
+			{"container", 0, "TEXT", "The same for containers"},
+			{"pid", 'p', "PID", "Only this process"},
+			{"uid", 'u', "UID", "Only processes of this user"},
+			{"proc", 0, NULL, "Read /proc even when a collector runs"},
+			{"socket", 0, "FILE", "The collector's processes socket"}),
+		.examples = EXAMPLES(
+			{"tracer ps --sort memory", "Largest first"},
+			{"tracer ps --json --tool bwa | jq .cpu_ns", "CPU time of each bwa"}),
+		.exits =
+			EXITS({0, "Something was listed"}, {1, "Nothing matched"}, {2, "Bad usage"},
+			      {3, "Neither the collector nor /proc could be read"}),
+	},
+	{
+		.name = "status",
+		.function = command_status,
+		.summary = "Tell how the collector is",
+		.usage = "[--json]",
+		.description = "Asks the running collector for its modules and why one failed, its "
+			       "rates and losses, the "
+			       "spool's accounting, and the CPU and memory it uses itself.",
+		.options = OPTIONS({"json", 'j', NULL, "The collector's own JSON object"},
+				   {"socket", 0, "FILE", "The collector's status socket"}),
+		.examples = EXAMPLES({"tracer status", "For a person"},
+				     {"tracer status --json | jq .rings", "For a script"}),
+		.exits = EXITS({0, "It runs, every module works and nothing was lost"},
+			       {1, "A module failed or something was lost; the output says what"},
+			       {2, "Bad usage"}, {3, "No collector runs, or it may not be asked"}),
+	},
+	{
+		.name = "doctor",
+		.function = command_doctor,
+		.summary = "Check what this host lets tracer see",
+		.usage = "[--json]",
+		.description = "Looks at the kernel, its BTF and BPF, capabilities, lockdown, "
+			       "cgroups, pressure "
+			       "accounting, the disk of the spool and the clock. Each row is ok, "
+			       "warn or fail, and tells how to "
+			       "mend it. It changes nothing: a small BPF program is loaded and "
+			       "dropped at once.",
+		.options = OPTIONS({"json", 'j', NULL, "One JSON object a line for each check"},
+				   {"spool", 0, "DIR",
+				    "The spool's directory (default: /var/lib/tracer/spool)"}),
+		.examples = EXAMPLES({"sudo tracer doctor", "What the collector will find"},
+				     {"tracer doctor --json | jq 'select(.state != \"ok\")'",
+				      "What is not right"}),
+		.exits = EXITS({0, "Nothing failed"}, {1, "At least one check failed"},
+			       {2, "Bad usage"}),
+	},
+	{
+		.name = "report",
+		.function = command_report,
+		.summary = "Print the report of a recorded file",
+		.usage = "[--json] FILE",
+		.description = "Makes the report of `tracer run` again from the records in FILE, "
+			       "as `tracer run -o FILE` wrote "
+			       "them; - reads standard input. Lines that are no records are "
+			       "counted and skipped.",
+		.options = OPTIONS({"json", 'j', NULL, "One JSON object, nothing folded"}),
+		.examples = EXAMPLES(
+			{"tracer report run.ndjson", "What ran, as it was shown when it ended"},
+			{"tracer spool dump | tracer report -",
+			 "The same for all the collector kept"},
+			{"tracer report --json run.ndjson | jq .cpu_ns", "One figure"}),
+		.exits = EXITS({0, "The report was printed"},
+			       {1, "It was, but some lines were damaged"},
+			       {2, "Bad usage, or no record in the file"},
+			       {3, "Reading was not permitted"}),
+	},
+	{
 		.name = "spool",
 		.function = command_spool,
 		.summary = "Count, print or check the records a collector keeps on disk",
 		.usage = "stats | dump | fsck [OPTION...] [DIR]",
-		.description =
-			"stats shows what was accepted, delivered, dropped and is pending, dump prints the "
-			"records as NDJSON in the order in which they were written, fsck names every "
-			"damaged place by file and offset, with the records it cost. DIR is "
-			"/var/lib/tracer/spool when none is given.\n\n"
-			"Nothing is changed, and a collector may be writing meanwhile. A segment file is "
-			"readable text: `cat DIR/p-* | jq .` works too.",
+		.description = "stats shows what was accepted, delivered, dropped and is pending, "
+			       "dump prints the "
+			       "records as NDJSON in the order in which they were written, fsck "
+			       "names every "
+			       "damaged place by file and offset, with the records it cost. DIR is "
+			       "/var/lib/tracer/spool when none is given.\n\n"
+			       "Nothing is changed, and a collector may be writing meanwhile. A "
+			       "segment file is "
+			       "readable text: `cat DIR/p-* | jq .` works too.",
 		.words = "stats dump fsck",
 		.options = OPTIONS({"json", 'j', NULL, "One JSON object (stats, fsck)"},
 				   {"from", 'f', "SEQ", "dump: start with this sequence number"},
@@ -140,6 +214,34 @@ const struct command commands[] = {
 			       {1, "fsck found damage, or the output could not be written"},
 			       {2, "Bad usage, or no readable spool there"},
 			       {3, "Reading was not permitted"}),
+	},
+	{
+		.name = "rules",
+		.function = command_rules,
+		.summary = "Check, explain and list the rules that name tools and tasks",
+		.usage = "check [DIR] | test [OPTION...] -- COMMAND... | list",
+		.description = "check reads the shipped rules and those of DIR "
+			       "(/etc/tracer/rules.d when none "
+			       "is given) and says what is wrong, with file and line.\n\n"
+			       "test says which rules a command matches and why. Its first word "
+			       "stands for the "
+			       "executable.\n\n"
+			       "list prints every rule in the order in which they are tried.",
+		.words = "check test list",
+		.options = OPTIONS(
+			{"rules", 'r', "DIR", "Rules of your own, instead of /etc/tracer/rules.d"},
+			{"cwd", 0, "DIR", "Working directory of the command"},
+			{"parent", 0, "COMMAND", "Command line of its parent process"},
+			{"engine", 0, "NAME", "Engine of the run it is in"},
+			{"cgroup", 0, "PATH", "Its cgroup, below the root of the hierarchy"},
+			{"container", 0, "RUNTIME", "What runs its container, such as docker"},
+			{"script", 0, "FILE",
+			 "The script, when the kernel started an interpreter"}),
+		.examples = EXAMPLES({"tracer rules test -- bwa mem -t 8 ref.fa a_1.fq a_2.fq",
+				      "Which rule names it, and why"},
+				     {"tracer rules check ./my-rules", "Before installing them"}),
+		.exits = EXITS({0, "The rules are good"}, {1, "Some rule can never match"},
+			       {2, "Bad usage, or bad rules"}),
 	},
 	{
 		.name = "version",

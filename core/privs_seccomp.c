@@ -69,6 +69,10 @@ static const int privs_allowed[] = {
 	SYS_renameat2,
 	SYS_fchmod,
 	SYS_fchmodat,
+	SYS_io_setup,
+	SYS_io_submit,
+	SYS_io_getevents,
+	SYS_io_destroy,
 	SYS_fchown,
 	SYS_umask,
 	// the loop, sockets that are open already, pidfds

@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+// `tracer status`: what the running collector says of itself, for a person or as it came. Figures it does not give are
+// not shown.
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <yyjson.h>
+
+#include "cli/command.h"
+#include "cli/ui.h"
+#include "core/base/cleanup.h"
+#include "core/status.h"
+
+struct status_view {
+	struct ui ui;
+	bool trouble; // a module failed or something was lost
+};
+
+static uint64_t status_u64(yyjson_val *object, const char *key)
+{
+	yyjson_val *value = yyjson_obj_get(object, key);
+
+	return yyjson_is_uint(value) ? yyjson_get_uint(value) : UINT64_MAX;
+}
+
+static void status_label(const struct status_view *view, const char *label)
+{
+	char safe[40];
+
+	ui_fit(&view->ui, safe, sizeof(safe), label, 14);
+	fprintf(view->ui.out, "  %s", ui_style(&view->ui, UI_DIM));
+	ui_pad(&view->ui, safe, -14);
+	fprintf(view->ui.out, "%s ", ui_style(&view->ui, UI_PLAIN));
+}
+
+static void status_heading(const struct status_view *view, const char *title)
+{
+	fprintf(view->ui.out, "\n%s%s%s\n", ui_style(&view->ui, UI_BOLD), title,
+		ui_style(&view->ui, UI_PLAIN));
+}
+
+static void status_self(const struct status_view *view, yyjson_val *root)
+{
+	char version[40], uptime[UI_NUMBER_SIZE], cpu[UI_NUMBER_SIZE], memory[UI_NUMBER_SIZE];
+	uint64_t uptime_ns = status_u64(root, "uptime_ns"), cpu_ns = status_u64(root, "cpu_ns");
+	const char *text = yyjson_get_str(yyjson_obj_get(root, "version"));
+	double ratio = -1;
+
+	if (uptime_ns != UINT64_MAX && uptime_ns && cpu_ns != UINT64_MAX)
+		ratio = (double)cpu_ns / (double)uptime_ns;
+	ui_escape(version, sizeof(version), text);
+	fprintf(view->ui.out, "%stracer collect %s%s, pid %llu, up %s\n",
+		ui_style(&view->ui, UI_BOLD), version, ui_style(&view->ui, UI_PLAIN),
+		(unsigned long long)status_u64(root, "pid"), ui_duration(uptime, uptime_ns));
+	status_label(view, "own CPU");
+	fprintf(view->ui.out, "%s", ui_duration(cpu, cpu_ns));
+	if (ratio >= 0)
+		fprintf(view->ui.out, ", %.2f%% of a core", ratio * 100);
+	fputc('\n', view->ui.out);
+	status_label(view, "own memory");
+	fprintf(view->ui.out, "%s\n", ui_bytes(memory, status_u64(root, "rss_bytes")));
+}
+
+static void status_modules(struct status_view *view, yyjson_val *root)
+{
+	yyjson_arr_iter each = yyjson_arr_iter_with(yyjson_obj_get(root, "modules"));
+	yyjson_val *module;
+	char text[400];
+
+	if (!yyjson_is_arr(yyjson_obj_get(root, "modules")))
+		return;
+	status_heading(view, "Modules");
+	while ((module = yyjson_arr_iter_next(&each))) {
+		const char *state = yyjson_get_str(yyjson_obj_get(module, "state"));
+		const char *reason = yyjson_get_str(yyjson_obj_get(module, "reason"));
+		bool running = state && !strcmp(state, "running"),
+		     failed = state && !strcmp(state, "failed");
+
+		view->trouble |= failed;
+		status_label(view, yyjson_get_str(yyjson_obj_get(module, "name")));
+		ui_fit(&view->ui, text, sizeof(text), state, 14);
+		fprintf(view->ui.out, "%s%-14s%s",
+			ui_style(&view->ui, running  ? UI_GOOD
+					    : failed ? UI_BAD
+						     : UI_WARN),
+			text, ui_style(&view->ui, UI_PLAIN));
+		ui_fit(&view->ui, text, sizeof(text), reason ? reason : "", view->ui.width - 32);
+		fprintf(view->ui.out, " %s\n", text);
+	}
+}
+
+// seen = submitted + lost + filtered, said as it stands.
+static void status_ring(struct status_view *view, const char *name, yyjson_val *ring)
+{
+	char number[4][UI_NUMBER_SIZE];
+	uint64_t seen = status_u64(ring, "seen"), submitted = status_u64(ring, "submitted");
+	uint64_t lost = status_u64(ring, "lost"), filtered = status_u64(ring, "filtered");
+
+	if (!yyjson_is_obj(ring))
+		return;
+	status_label(view, name);
+	fprintf(view->ui.out, "seen %s = submitted %s + lost %s + filtered %s",
+		ui_count(number[0], seen), ui_count(number[1], submitted),
+		ui_count(number[2], lost), ui_count(number[3], filtered));
+	// Counters of several CPUs are read one after the other: a few events may fall in between.
+	if (seen != submitted + lost + filtered)
+		fputs(" (read while events came)", view->ui.out);
+	view->trouble |= lost && lost != UINT64_MAX;
+	fputc('\n', view->ui.out);
+}
+
+static void status_rings(struct status_view *view, yyjson_val *root)
+{
+	yyjson_val *rings = yyjson_obj_get(root, "rings");
+	char number[UI_NUMBER_SIZE];
+	uint64_t malformed = status_u64(rings, "malformed");
+
+	if (!yyjson_is_obj(rings) || yyjson_obj_size(rings) == 0)
+		return;
+	status_heading(view, "Rings");
+	status_ring(view, "lifecycle", yyjson_obj_get(rings, "lifecycle"));
+	status_ring(view, "detail", yyjson_obj_get(rings, "detail"));
+	if (malformed && malformed != UINT64_MAX) {
+		status_label(view, "malformed");
+		fprintf(view->ui.out, "%s\n", ui_count(number, malformed));
+		view->trouble = true;
+	}
+}
+
+// Every other number of an object, by its own name: what a newer collector adds is shown too.
+static void status_numbers(struct status_view *view, const char *title, yyjson_val *object)
+{
+	yyjson_obj_iter each = yyjson_obj_iter_with(object);
+	yyjson_val *key;
+	char text[80], number[UI_NUMBER_SIZE];
+
+	if (!yyjson_is_obj(object))
+		return;
+	status_heading(view, title);
+	while ((key = yyjson_obj_iter_next(&each))) {
+		yyjson_val *value = yyjson_obj_iter_get_val(key);
+		const char *name = yyjson_get_str(key);
+		bool is_bytes = strstr(name, "bytes") != NULL,
+		     is_time = strstr(name, "_ns") != NULL;
+
+		if (yyjson_is_obj(value)) {
+			status_numbers(view, name, value);
+			continue;
+		}
+		if (!yyjson_is_uint(value) && !yyjson_is_str(value) && !yyjson_is_bool(value))
+			continue;
+		status_label(view, name);
+		if (yyjson_is_str(value))
+			ui_fit(&view->ui, text, sizeof(text), yyjson_get_str(value), 60);
+		else if (yyjson_is_bool(value))
+			snprintf(text, sizeof(text), "%s", yyjson_get_bool(value) ? "yes" : "no");
+		else
+			snprintf(text, sizeof(text), "%s",
+				 is_bytes  ? ui_bytes(number, yyjson_get_uint(value))
+				 : is_time ? ui_duration(number, yyjson_get_uint(value))
+					   : ui_count(number, yyjson_get_uint(value)));
+		fprintf(view->ui.out, "%s\n", text);
+	}
+}
+
+static void status_records(struct status_view *view, yyjson_val *root)
+{
+	static const char *const names[] = {"events",	       "records",	 "records_dropped",
+					    "processes_ended", "processes_live", "refused_calls"};
+	uint64_t uptime_ns = status_u64(root, "uptime_ns");
+	char number[UI_NUMBER_SIZE];
+
+	status_heading(view, "Records");
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		uint64_t value = status_u64(root, names[i]);
+		bool bad =
+			!strcmp(names[i], "records_dropped") || !strcmp(names[i], "refused_calls");
+
+		if (value == UINT64_MAX || (bad && value == 0))
+			continue;
+		view->trouble |= bad;
+		status_label(view, names[i]);
+		fprintf(view->ui.out, "%s%s%s", bad ? ui_style(&view->ui, UI_BAD) : "",
+			ui_count(number, value), bad ? ui_style(&view->ui, UI_PLAIN) : "");
+		if (i < 2 && uptime_ns != UINT64_MAX && uptime_ns)
+			fprintf(view->ui.out, ", %.1f a second",
+				(double)value * 1e9 / (double)uptime_ns);
+		fputc('\n', view->ui.out);
+	}
+}
+
+static void status_gaps(struct status_view *view, yyjson_val *root)
+{
+	yyjson_arr_iter each = yyjson_arr_iter_with(yyjson_obj_get(root, "gaps"));
+	yyjson_val *gap;
+	char reason[200], number[UI_NUMBER_SIZE];
+	bool any = false;
+
+	status_heading(view, "Gaps");
+	while ((gap = yyjson_arr_iter_next(&each))) {
+		uint64_t count = status_u64(gap, "count");
+
+		if (count == 0)
+			continue;
+		status_label(view, yyjson_get_str(yyjson_obj_get(gap, "room")));
+		ui_fit(&view->ui, reason, sizeof(reason),
+		       yyjson_get_str(yyjson_obj_get(gap, "reason")), 60);
+		fprintf(view->ui.out, "%s%s%s %s\n", ui_style(&view->ui, UI_BAD),
+			ui_count(number, count), ui_style(&view->ui, UI_PLAIN), reason);
+		any = true;
+	}
+	view->trouble |= any;
+	if (!any)
+		fprintf(view->ui.out, "  %snone: nothing was lost%s\n",
+			ui_style(&view->ui, UI_GOOD), ui_style(&view->ui, UI_PLAIN));
+}
+
+static int status_print(yyjson_val *root, bool quiet)
+{
+	struct status_view view = {0};
+	FILE *nowhere = quiet ? fopen("/dev/null", "we") : NULL;
+
+	ui_init(&view.ui, stdout);
+	view.ui.out = nowhere ? nowhere : stdout;
+	status_self(&view, root);
+	status_modules(&view, root);
+	status_rings(&view, root);
+	status_records(&view, root);
+	status_numbers(&view, "Spool", yyjson_obj_get(root, "spool"));
+	status_gaps(&view, root);
+	if (nowhere)
+		fclose(nowhere);
+	return view.trouble ? EXIT_NO : EXIT_OK;
+}
+
+static int status_unreachable(const char *path, int error)
+{
+	char safe[200];
+
+	ui_escape(safe, sizeof(safe), path);
+	if (error == -ENOENT || error == -ECONNREFUSED)
+		fprintf(stderr,
+			"tracer status: no collector runs (nothing listens on %s); start one with "
+			"`sudo tracer collect`\n",
+			safe);
+	else
+		fprintf(stderr, "tracer status: %s: %s\n", safe, strerror(-error));
+	return EXIT_REFUSED;
+}
+
+int command_status(int argc, char **argv)
+{
+	struct args args = args_of("status", argc, argv);
+	CLEANUP(buf_free) struct buf text = BUF_INIT;
+	const char *path = STATUS_SOCKET;
+	yyjson_doc *document;
+	bool json = false;
+	int error, code;
+
+	while (args_next(&args)) {
+		json |= args_is(&args, "json");
+		path = args_is(&args, "socket") ? args.value : path;
+	}
+	if (args.exit_code >= 0)
+		return args.exit_code;
+	if (args.operand_count)
+		return args_usage(&args, "takes no operand");
+	error = status_fetch(path, UINT64_C(5000000000), &text);
+	if (error < 0)
+		return status_unreachable(path, error);
+	document = yyjson_read(text.data, text.length, 0);
+	if (!yyjson_is_obj(yyjson_doc_get_root(document))) {
+		fputs("tracer status: the answer is no JSON object; is another program listening "
+		      "there?\n",
+		      stderr);
+		yyjson_doc_free(document);
+		return EXIT_USAGE;
+	}
+	if (json)
+		fwrite(text.data, 1, text.length, stdout);
+	code = status_print(yyjson_doc_get_root(document), json);
+	yyjson_doc_free(document);
+	return code;
+}

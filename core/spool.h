@@ -17,8 +17,8 @@
 // tick (Linux AIO; where the host offers none, spool_tick() itself waits, stats.blocking_sync says so).
 // After spool_open() the only path used is the directory descriptor's, except to find a directory that was missing.
 // System calls after spool_open(), for a seccomp filter: openat close pwritev pwrite64 pread64 fstat newfstatat
-// ftruncate unlinkat flock getdents64 lseek fcntl fdatasync fsync io_submit io_getevents mkdirat, and with them
-// io_setup io_destroy on a retry and at the end, getrandom when an epoch is drawn, and those of malloc.
+// ftruncate unlinkat flock getdents64 lseek fcntl fdatasync fsync io_submit io_getevents fchmod mkdir stat, and with
+// them io_setup io_destroy on a retry and at the end, getrandom when an epoch is drawn, and those of malloc.
 #pragma once
 
 #include <stdbool.h>

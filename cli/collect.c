@@ -11,6 +11,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "cli/collect_status.h"
 #include "cli/command.h"
 #include "core/agent.h"
 #include "core/base/cleanup.h"
@@ -20,6 +21,7 @@
 #include "core/config.h"
 #include "core/privs.h"
 #include "core/spool.h"
+#include "core/status.h"
 
 static const uint64_t STOP_WAIT_NS = 200 * 1000 * 1000ULL;
 static const uint64_t SPOOL_TICK_NS = 25 * 1000 * 1000ULL;
@@ -35,6 +37,9 @@ struct collect_options {
 	uint64_t spool_cap_bytes;
 	uint64_t spool_segment_bytes;
 	uint64_t spool_memory_bytes;
+	char *status_socket;
+	char *status_processes_socket;
+	char *status_group;
 	bool seccomp;
 };
 
@@ -62,6 +67,12 @@ static const struct option_spec option_specs[] = {
 	  1ULL << 40, "Size of one file of the spool" },
 	{ "spool.memory_bytes", OPTION_BYTES, offsetof(struct collect_options, spool_memory_bytes), "4M", 64 << 10,
 	  1ULL << 32, "Memory for records while the disk takes none" },
+	{ "status.socket", OPTION_STRING, offsetof(struct collect_options, status_socket), STATUS_SOCKET, 0, 0,
+	  "Where `tracer status` asks; \"\" for no socket" },
+	{ "status.processes_socket", OPTION_STRING, offsetof(struct collect_options, status_processes_socket),
+	  STATUS_PROCESSES_SOCKET, 0, 0, "Where `tracer ps` and `tracer top` ask; \"\" for no socket" },
+	{ "status.group", OPTION_STRING, offsetof(struct collect_options, status_group), "", 0, 0,
+	  "Group that may list processes; without one only root may" },
 	{ 0 },
 };
 
@@ -80,6 +91,7 @@ struct collect {
 	struct agent *agent;
 	struct agent_sink sink;
 	struct spool *spool;
+	struct collect_status status;
 	uint64_t start_boot_ns;
 };
 
@@ -242,8 +254,15 @@ static int collect_open(struct collect *collect)
 		code = agent_open(collect);
 	if (!code && setpriority(PRIO_PROCESS, 0, (int)collect->options.nice) < 0)
 		log_warn("nice %d: %s", (int)collect->options.nice, strerror(errno));
-	if (!code)
+	if (!code) {
+		collect->status = (struct collect_status){ .loop = collect->loop,
+							   .agent = collect->agent,
+							   .spool = collect->spool,
+							   .start_boot_ns = collect->start_boot_ns };
+		collect_status_open(&collect->status, collect->options.status_socket,
+				    collect->options.status_processes_socket, collect->options.status_group);
 		code = rights_drop(collect);
+	}
 	return code;
 }
 
@@ -268,6 +287,7 @@ static int collect_close(struct collect *collect)
 {
 	int result;
 
+	collect_status_close(&collect->status);
 	agent_free(collect->agent);
 	result = spool_close(collect->spool);
 	if (result < 0)

@@ -28,9 +28,11 @@ static void status_label(const struct status_view *view, const char *label)
 {
 	char safe[40];
 
-	ui_fit(&view->ui, safe, sizeof(safe), label, 14);
+	ui_fit(&view->ui, safe, sizeof(safe), label, 16);
+	for (char *c = safe; *c; c++)
+		*c = *c == '_' ? ' ' : *c;
 	fprintf(view->ui.out, "  %s", ui_style(&view->ui, UI_DIM));
-	ui_pad(&view->ui, safe, -14);
+	ui_pad(&view->ui, safe, -16);
 	fprintf(view->ui.out, "%s ", ui_style(&view->ui, UI_PLAIN));
 }
 
@@ -128,38 +130,76 @@ static void status_rings(struct status_view *view, yyjson_val *root)
 	}
 }
 
-// Every other number of an object, by its own name: what a newer collector adds is shown too.
-static void status_numbers(struct status_view *view, const char *title, yyjson_val *object)
+// accepted = delivered + pending + dropped, and which reasons dropped any.
+static void status_identity(struct status_view *view, yyjson_val *spool)
 {
-	yyjson_obj_iter each = yyjson_obj_iter_with(object);
+	yyjson_obj_iter each = yyjson_obj_iter_with(yyjson_obj_get(spool, "dropped"));
+	char number[4][UI_NUMBER_SIZE], reason[40];
+	uint64_t dropped = 0;
 	yyjson_val *key;
-	char text[80], number[UI_NUMBER_SIZE];
 
-	if (!yyjson_is_obj(object))
+	while ((key = yyjson_obj_iter_next(&each)))
+		dropped += yyjson_get_uint(yyjson_obj_iter_get_val(key));
+	status_label(view, "records");
+	fprintf(view->ui.out, "accepted %s = delivered %s + pending %s + dropped %s",
+		ui_count(number[0], status_u64(spool, "accepted")),
+		ui_count(number[1], status_u64(spool, "delivered")),
+		ui_count(number[2], status_u64(spool, "pending")), ui_count(number[3], dropped));
+	fputs(yyjson_is_false(yyjson_obj_get(spool, "balanced")) ? ", which does not add up\n"
+								 : "\n",
+	      view->ui.out);
+	view->trouble |= dropped > 0 || yyjson_is_false(yyjson_obj_get(spool, "balanced"));
+	each = yyjson_obj_iter_with(yyjson_obj_get(spool, "dropped"));
+	while ((key = yyjson_obj_iter_next(&each))) {
+		uint64_t count = yyjson_get_uint(yyjson_obj_iter_get_val(key));
+
+		if (count == 0)
+			continue;
+		snprintf(reason, sizeof(reason), "dropped: %s", yyjson_get_str(key));
+		status_label(view, reason);
+		fprintf(view->ui.out, "%s%s%s\n", ui_style(&view->ui, UI_BAD),
+			ui_count(number[0], count), ui_style(&view->ui, UI_PLAIN));
+	}
+}
+
+static bool status_in_identity(const char *name)
+{
+	static const char *const names[] = {"accepted", "delivered", "pending", "balanced"};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		if (!strcmp(name, names[i]))
+			return true;
+	}
+	return false;
+}
+
+// The spool's other members by their own names: what a newer collector adds is shown too.
+static void status_spool(struct status_view *view, yyjson_val *spool)
+{
+	yyjson_obj_iter each = yyjson_obj_iter_with(spool);
+	yyjson_val *key;
+	char text[300], number[UI_NUMBER_SIZE];
+
+	if (!yyjson_is_obj(spool))
 		return;
-	status_heading(view, title);
+	status_heading(view, "Spool");
+	status_identity(view, spool);
 	while ((key = yyjson_obj_iter_next(&each))) {
 		yyjson_val *value = yyjson_obj_iter_get_val(key);
 		const char *name = yyjson_get_str(key);
-		bool is_bytes = strstr(name, "bytes") != NULL,
-		     is_time = strstr(name, "_ns") != NULL;
+		uint64_t count = yyjson_get_uint(value);
 
-		if (yyjson_is_obj(value)) {
-			status_numbers(view, name, value);
+		if (status_in_identity(name) || yyjson_is_obj(value) || yyjson_is_arr(value))
 			continue;
-		}
-		if (!yyjson_is_uint(value) && !yyjson_is_str(value) && !yyjson_is_bool(value))
-			continue;
-		status_label(view, name);
 		if (yyjson_is_str(value))
 			ui_fit(&view->ui, text, sizeof(text), yyjson_get_str(value), 60);
 		else if (yyjson_is_bool(value))
 			snprintf(text, sizeof(text), "%s", yyjson_get_bool(value) ? "yes" : "no");
 		else
 			snprintf(text, sizeof(text), "%s",
-				 is_bytes  ? ui_bytes(number, yyjson_get_uint(value))
-				 : is_time ? ui_duration(number, yyjson_get_uint(value))
-					   : ui_count(number, yyjson_get_uint(value)));
+				 strstr(name, "bytes") ? ui_bytes(number, count)
+						       : ui_count(number, count));
+		status_label(view, name);
 		fprintf(view->ui.out, "%s\n", text);
 	}
 }
@@ -227,7 +267,7 @@ static int status_print(yyjson_val *root, bool quiet)
 	status_modules(&view, root);
 	status_rings(&view, root);
 	status_records(&view, root);
-	status_numbers(&view, "Spool", yyjson_obj_get(root, "spool"));
+	status_spool(&view, yyjson_obj_get(root, "spool"));
 	status_gaps(&view, root);
 	if (nowhere)
 		fclose(nowhere);

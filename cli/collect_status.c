@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// The collector's own view of itself as one JSON object, and its processes as lines, served by core/status.c.
+
+#include "cli/collect_status.h"
+
+#include <errno.h>
+#include <grp.h>
+#include <string.h>
+#include <sys/types.h>
+
+#include "core/agent.h"
+#include "core/base/json.h"
+#include "core/base/log.h"
+#include "core/spool.h"
+#include "core/status.h"
+
+// accepted = delivered + pending + dropped, with each reason by its name.
+static void status_put_spool(const struct spool *spool, struct json *json)
+{
+	struct spool_stats stats;
+	uint64_t dropped = 0;
+
+	spool_stats(spool, &stats);
+	json_key(json, "spool");
+	json_open_object(json);
+	json_put_u64(json, "accepted", stats.accepted);
+	json_put_u64(json, "delivered", stats.delivered);
+	json_put_u64(json, "pending", stats.pending);
+	json_key(json, "dropped");
+	json_open_object(json);
+	for (int reason = 0; reason < SPOOL_REASON_END; reason++) {
+		dropped += stats.dropped[reason];
+		json_put_u64(json, spool_reason_name((enum spool_reason)reason),
+			     stats.dropped[reason]);
+	}
+	json_close_object(json);
+	json_put_bool(json, "balanced",
+		      stats.accepted == stats.delivered + stats.pending + dropped);
+	json_put_u64(json, "durable", stats.durable);
+	json_put_u64(json, "segments", stats.segments);
+	json_put_u64(json, "bytes", stats.bytes);
+	json_put_bool(json, "in_memory", stats.ring_active);
+	if (stats.ring_active)
+		json_put_string(json, "in_memory_because", spool_reason_name(stats.ring_reason));
+	json_put_u64(json, "memory_records", stats.ring_records);
+	json_put_u64(json, "memory_bytes", stats.ring_bytes);
+	json_close_object(json);
+}
+
+static void status_put_sockets(const struct collect_status *status, struct json *json)
+{
+	struct status_counts counts = {0};
+
+	json_key(json, "status_clients");
+	json_open_object(json);
+	if (status->state)
+		status_server_counts(status->state, &counts);
+	json_put_u64(json, "served", counts.served);
+	json_put_u64(json, "cut", counts.cut);
+	json_put_u64(json, "refused", counts.refused);
+	json_close_object(json);
+}
+
+static void status_fill(void *context, struct buf *out)
+{
+	const struct collect_status *status = context;
+	struct json json = json_to(out);
+
+	json_open_object(&json);
+	json_put_string(&json, "kind", "status");
+	json_put_u64(&json, "time_ns", clock_real_ns());
+	status_write_self(&json, status->start_boot_ns);
+	agent_status(status->agent, &json);
+	status_put_spool(status->spool, &json);
+	status_put_sockets(status, &json);
+	json_close_object(&json);
+	json_end_line(&json);
+}
+
+static void status_fill_processes(void *context, struct buf *out)
+{
+	const struct collect_status *status = context;
+
+	agent_processes_write(status->agent, out);
+}
+
+static void status_open_one(struct collect_status *status, const char *path, mode_t mode,
+			    gid_t group, status_fill_fn *fill, struct status_server **ret_server)
+{
+	int result = *path ? status_server_open(status->loop, path, mode, group, fill, status,
+						ret_server)
+			   : 0;
+
+	if (result < 0)
+		log_warn("no socket at %s: %s", path, strerror(-result));
+}
+
+void collect_status_open(struct collect_status *status, const char *path,
+			 const char *processes_path, const char *group)
+{
+	const struct group *entry = *group ? getgrnam(group) : NULL;
+	gid_t readers = entry ? entry->gr_gid : (gid_t)-1;
+
+	if (*group && !entry)
+		log_warn("status.group: no group %s; only root may list processes", group);
+	status_open_one(status, path, 0666, (gid_t)-1, status_fill, &status->state);
+	status_open_one(status, processes_path, entry ? 0660 : 0600, readers, status_fill_processes,
+			&status->processes);
+}
+
+void collect_status_close(struct collect_status *status)
+{
+	status_server_close(status->state);
+	status_server_close(status->processes);
+	status->state = status->processes = NULL;
+}

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the running collector tells to whoever connects: its state, and the living processes.
+#pragma once
+
+#include <stdint.h>
+
+struct agent;
+struct loop;
+struct spool;
+struct status_server;
+
+struct collect_status {
+	// Set by the caller, borrowed.
+	struct loop *loop;
+	struct agent *agent;
+	const struct spool *spool;
+	uint64_t start_boot_ns;
+	// Own.
+	struct status_server *state, *processes;
+};
+
+// Opens the two sockets, before privileges go; a path of "" is not opened. group may read the processes ("": root
+// only); the state, which names no process, is for every user. One that cannot be opened is logged, and left out.
+void collect_status_open(struct collect_status *status, const char *path,
+			 const char *processes_path, const char *group);
+
+void collect_status_close(struct collect_status *status); // takes a half-open one

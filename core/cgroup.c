@@ -4,7 +4,6 @@
 // their entry; at most CGROUP_MAX entries, what is refused is counted. It must not read a cgroup's figures.
 #include "core/cgroup.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -14,21 +13,10 @@
 #include <unistd.h>
 
 #include "core/base/cleanup.h"
-#include "core/cgroup_mount.h"
 #include "core/cgroup_path.h"
 #include "core/cgroup_private.h"
 
-enum { CGROUP_MAX = 16384, BUCKETS = 2048, DEPTH_MAX = 64, EXPIRE_AGE = 2 };
-
-struct cgroup_table {
-	struct cgroup_mounts mounts;
-	struct cgroup *by_id[BUCKETS];
-	struct cgroup *by_path[BUCKETS];
-	uint32_t count;
-	uint32_t removed_count;
-	uint32_t scan; // number of the last scan
-	uint64_t refused;
-};
+enum { CGROUP_MAX = 16384, EXPIRE_AGE = 2 };
 
 // The strings of one entry, in one allocation; a renamed cgroup keeps the older ones for those who hold them.
 struct strings {
@@ -40,7 +28,7 @@ static uint32_t id_bucket(uint64_t id)
 {
 	return (uint32_t)((id * 0x9e3779b97f4a7c15) >> 53);
 }
-_Static_assert(BUCKETS == 1 << 11, "id_bucket");
+_Static_assert(CGROUP_BUCKETS == 1 << 11, "id_bucket");
 
 static uint32_t path_bucket(const char *path)
 {
@@ -48,7 +36,7 @@ static uint32_t path_bucket(const char *path)
 
 	while (*path)
 		hash = (hash ^ (unsigned char)*path++) * 16777619;
-	return (hash ^ hash >> 16) % BUCKETS;
+	return (hash ^ hash >> 16) % CGROUP_BUCKETS;
 }
 
 static const char *copy_slice(char **to, struct cgroup_slice slice)
@@ -155,7 +143,7 @@ void cgroup_table_free(struct cgroup_table *table)
 {
 	if (!table)
 		return;
-	for (int i = 0; i < BUCKETS; i++)
+	for (int i = 0; i < CGROUP_BUCKETS; i++)
 		while (table->by_id[i]) {
 			struct cgroup *cgroup = table->by_id[i];
 
@@ -214,14 +202,9 @@ struct cgroup *cgroup_find_path(struct cgroup_table *table, const char *path)
 
 void cgroup_each(struct cgroup_table *table, void (*visit)(void *context, struct cgroup *cgroup), void *context)
 {
-	for (int i = 0; table && i < BUCKETS; i++)
+	for (int i = 0; table && i < CGROUP_BUCKETS; i++)
 		for (struct cgroup *cgroup = table->by_id[i]; cgroup; cgroup = cgroup->hash_next)
 			visit(context, cgroup);
-}
-
-static int open_mount(const struct cgroup_table *table, const char *path, int flags)
-{
-	return cgroup_mount_open(&table->mounts.mounts[table->mounts.chosen], path, flags);
 }
 
 bool cgroup_controller_is_unified(const struct cgroup_table *table, const char *controller)
@@ -269,7 +252,7 @@ static int find_parent(struct cgroup_table *table, const char *path, struct cgro
 	*ret_parent = cgroup_find_path(table, above);
 	if (*ret_parent)
 		return 0;
-	fd = open_mount(table, above, O_PATH);
+	fd = cgroup_mount_open(&table->mounts.mounts[table->mounts.chosen], above, O_PATH);
 	if (fd < 0 || fstat(fd, &stat))
 		return -ENOENT;
 	error = cgroup_table_add(table, stat.st_ino, above, &added);
@@ -337,7 +320,7 @@ int cgroup_table_add(struct cgroup_table *table, uint64_t id, const char *path, 
 		return -ENOENT;
 	for (const char *p = path; *p; p++)
 		depth += *p == '/';
-	if (*path != '/' || depth > DEPTH_MAX || strlen(path) >= PATH_MAX)
+	if (*path != '/' || depth > CGROUP_DEPTH_MAX || strlen(path) >= PATH_MAX)
 		return -EINVAL;
 	cgroup = cgroup_find(table, id);
 	if (cgroup) {
@@ -354,7 +337,7 @@ int cgroup_table_add(struct cgroup_table *table, uint64_t id, const char *path, 
 	return error;
 }
 
-static void mark_removed(struct cgroup_table *table, struct cgroup *cgroup)
+void cgroup_mark_removed(struct cgroup_table *table, struct cgroup *cgroup)
 {
 	if (cgroup->removed)
 		return;
@@ -368,7 +351,7 @@ void cgroup_table_removed(struct cgroup_table *table, uint64_t id)
 	struct cgroup *cgroup = cgroup_find(table, id);
 
 	if (cgroup)
-		mark_removed(table, cgroup);
+		cgroup_mark_removed(table, cgroup);
 }
 
 uint32_t cgroup_table_expire(struct cgroup_table *table)
@@ -377,7 +360,7 @@ uint32_t cgroup_table_expire(struct cgroup_table *table)
 
 	if (!table || !table->removed_count)
 		return 0;
-	for (int i = 0; i < BUCKETS; i++) {
+	for (int i = 0; i < CGROUP_BUCKETS; i++) {
 		struct cgroup **link = &table->by_id[i];
 
 		while (*link) {
@@ -399,108 +382,6 @@ uint32_t cgroup_table_expire(struct cgroup_table *table)
 		}
 	}
 	return dropped;
-}
-
-struct scan {
-	struct cgroup_table *table;
-	char path[PATH_MAX];
-	int error; // the first that made the walk incomplete
-};
-
-static void scan_below(struct scan *scan, int parent_fd, size_t length, unsigned depth);
-
-static void scan_failed(struct scan *scan, int error)
-{
-	if (!scan->error && error != -ENOENT && error != -ENODEV)
-		scan->error = error;
-}
-
-// One directory whose path is in scan->path: adds it and what lies below.
-static void scan_directory(struct scan *scan, int fd, size_t length, unsigned depth)
-{
-	const struct cgroup *added;
-	struct stat stat;
-	int error;
-
-	if (fstat(fd, &stat)) {
-		scan_failed(scan, -errno);
-		return;
-	}
-	error = cgroup_table_add(scan->table, stat.st_ino, length ? scan->path : "/", &added);
-	if (error) {
-		scan_failed(scan, error);
-		return;
-	}
-	((struct cgroup *)added)->scan = scan->table->scan;
-	if (stat.st_nlink != 2) // 2: no directories in it
-		scan_below(scan, fd, length, depth);
-}
-
-static void scan_below(struct scan *scan, int parent_fd, size_t length, unsigned depth)
-{
-	int list_fd = openat(parent_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *directory = list_fd < 0 ? NULL : fdopendir(list_fd);
-	struct dirent *entry;
-
-	if (!directory) {
-		scan_failed(scan, -errno);
-		if (list_fd >= 0)
-			close(list_fd);
-		return;
-	}
-	while ((entry = readdir(directory))) {
-		size_t name = strlen(entry->d_name);
-
-		if (entry->d_name[0] == '.' || (entry->d_type != DT_DIR && entry->d_type != DT_UNKNOWN))
-			continue;
-		if (depth >= DEPTH_MAX || length + name + 2 > sizeof(scan->path)) {
-			scan_failed(scan, -ENAMETOOLONG);
-			continue;
-		}
-		CLEANUP(cleanup_close)
-		int fd = openat(parent_fd, entry->d_name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-
-		if (fd < 0) {
-			if (errno != ENOTDIR)
-				scan_failed(scan, -errno);
-			continue;
-		}
-		scan->path[length] = '/';
-		memcpy(scan->path + length + 1, entry->d_name, name + 1);
-		scan_directory(scan, fd, length + 1 + name, depth + 1);
-		scan->path[length] = 0;
-	}
-	closedir(directory);
-}
-
-int cgroup_table_scan(struct cgroup_table *table)
-{
-	CLEANUP(cleanup_free) struct scan *scan = NULL;
-	CLEANUP(cleanup_close) int fd = -1;
-	const char *prefix;
-
-	if (!table)
-		return -ENOENT;
-	scan = calloc(1, sizeof(*scan));
-	if (!scan)
-		return -ENOMEM;
-	prefix = table->mounts.mounts[table->mounts.chosen].prefix;
-	scan->table = table;
-	if (strlen(prefix) >= sizeof(scan->path))
-		return -ENAMETOOLONG;
-	memcpy(scan->path, prefix, strlen(prefix) + 1);
-	fd = open_mount(table, prefix, O_PATH);
-	if (fd < 0)
-		return fd;
-	table->scan++;
-	scan_directory(scan, fd, strlen(prefix), 0);
-	if (scan->error)
-		return scan->error;
-	for (int i = 0; i < BUCKETS; i++)
-		for (struct cgroup *cgroup = table->by_id[i]; cgroup; cgroup = cgroup->hash_next)
-			if (cgroup->scan != table->scan)
-				mark_removed(table, cgroup);
-	return 0;
 }
 
 static void write_container(const struct cgroup *cgroup, struct json *json)

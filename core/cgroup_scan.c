@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Room correlate: walks the hierarchy that gives the ids and brings the table up to it. Directories come and go
-// meanwhile: one that vanished is no error, any other obstacle makes the walk incomplete, and then nothing is marked gone.
+// meanwhile: one that vanished is no error, any other obstacle makes the walk incomplete, and then nothing is marked.
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -256,7 +256,7 @@ static void say_missed(const struct words *words)
 	else if (forks - count->forks_at_start > count->started)
 		say(words,
 		    "At most %" PRIu64 " processes were missed: the host started so many more, "
-				       "threads and what is not of "
+		    "threads and what is not of "
 		    "this run included.",
 		    forks - count->forks_at_start - count->started);
 }

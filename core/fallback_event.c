@@ -69,6 +69,21 @@ static int event_read(int fd, struct proc_event *ret_event)
 
 // ---- what happened -----------------------------------------------------------------------------------------------
 
+// A thread began. A process found in /proc after this event had it counted there.
+static void on_thread(struct watched *watched, uint64_t boot_ns)
+{
+	struct counters *counters;
+
+	if (!watched || !watched->process || boot_ns <= watched->first_seen_ns)
+		return;
+	counters = &watched->process->counters;
+	watched->threads++;
+	if (++counters->threads > counters->threads_max)
+		counters->threads_max = counters->threads;
+	if (watched->threads_counted && watched->threads > counters->threads_max)
+		counters->threads_max = watched->threads;
+}
+
 static void on_fork(struct fallback *fallback, const struct proc_event *event, uint64_t boot_ns)
 {
 	uint32_t child = (uint32_t)event->event_data.fork.child_tgid;
@@ -77,10 +92,7 @@ static void on_fork(struct fallback *fallback, const struct proc_event *event, u
 	struct watched *own = watched_find(fallback, child);
 
 	if (event->event_data.fork.child_pid != event->event_data.fork.child_tgid) {
-		// A thread. A process found in /proc after this event had it counted there.
-		if (own && own->process && boot_ns > own->first_seen_ns &&
-		    ++own->process->counters.threads > own->process->counters.threads_max)
-			own->process->counters.threads_max = own->process->counters.threads;
+		on_thread(own, boot_ns);
 		return;
 	}
 	if (parent && parent->process)
@@ -94,19 +106,24 @@ static void on_exec(struct fallback *fallback, const struct proc_event *event, u
 	struct watched *watched =
 		watched_find(fallback, (uint32_t)event->event_data.exec.process_tgid);
 
-	if (watched && watched->process && boot_ns > watched->first_seen_ns)
-		fallback_execed(watched, boot_ns, true);
+	if (!watched || !watched->process || boot_ns <= watched->first_seen_ns)
+		return;
+	watched->leader_ended =
+		false; // an exec from another thread ends the leader and takes its place
+	fallback_execed(watched, boot_ns, true);
 }
 
-// Whether threads are left. Without a thread ever seen the leader's end is the process's; else
-// /proc knows: a thread is taken off the count before its event is sent.
+// Whether threads are left. Of a process watched from its fork they are counted; else /proc knows:
+// a thread is taken off the count there before its event is sent.
 static bool threads_left(const struct watched *watched)
 {
 	struct proc_stat stat;
 	int proc_fd, result;
 
-	if (watched->process->counters.threads_max <= 1)
-		return !watched->leader_ended;
+	if (watched->threads_counted)
+		return watched->threads > 0;
+	if (!watched->leader_ended)
+		return true;
 	proc_fd = proc_open(watched->pid);
 	if (proc_fd < 0)
 		return false;
@@ -115,7 +132,7 @@ static bool threads_left(const struct watched *watched)
 	if (result < 0 ||
 	    (watched->start_ticks != UNKNOWN && stat.start_ticks != watched->start_ticks))
 		return false;
-	return stat.state != 'Z' && stat.state != 'X' ? true : stat.threads > 1;
+	return !fallback_stat_is_dead(&stat);
 }
 
 static void on_exit_event(struct fallback *fallback, const struct proc_event *event,
@@ -136,8 +153,10 @@ static void on_exit_event(struct fallback *fallback, const struct proc_event *ev
 	stats_take(fallback, tid, watched);
 	if (tid == watched->pid)
 		watched->leader_ended = true;
-	if (watched->process->counters.threads > 0)
+	if (watched->process->counters.threads > 1)
 		watched->process->counters.threads--;
+	if (watched->threads > 0)
+		watched->threads--;
 	// Every thread that exit_group() or a signal ends carries the status of the group: the last
 	// one has it.
 	if (tid == watched->pid || event->event_data.exit.exit_code)
@@ -191,6 +210,8 @@ static void overrun(struct fallback *fallback)
 	fallback->count.overruns++;
 	agent_gap(fallback->agent, "fallback", "process events overran the socket's buffer", 1);
 	fallback->look_again = true;
+	for (struct watched *watched = fallback->first; watched; watched = watched->next)
+		watched->threads_counted = false;
 }
 
 void event_drain(struct fallback *fallback)

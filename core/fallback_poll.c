@@ -26,7 +26,8 @@ static const uint64_t FIGURES_BUDGET_NS = 2 * NS_PER_MS; // of one look
 
 static const int64_t CREDIT_MAX_NS = 20 * NS_PER_MS;
 
-enum { COST_SHARE = 100, DESCRIPTORS_PER_PROCESS = 2, DESCRIPTORS_MAX = 4096 };
+// A hundred and thirty: what waking up costs is not in what a look costs.
+enum { COST_SHARE = 130, DESCRIPTORS_PER_PROCESS = 2, DESCRIPTORS_MAX = 4096 };
 
 // ---- ends ---------------------------------------------------------------------------------------------------------
 
@@ -217,6 +218,8 @@ static uint64_t interval_paid(struct fallback *fallback, uint64_t cost_ns, uint6
 	fallback->cost_ns = (fallback->cost_ns * 3 + cost_ns) / 4;
 	if (fallback->credit_ns > CREDIT_MAX_NS)
 		fallback->credit_ns = CREDIT_MAX_NS;
+	if (fallback->credit_ns < -CREDIT_MAX_NS)
+		fallback->credit_ns = -CREDIT_MAX_NS;
 	return fallback->credit_ns > 0 ? 0 : fallback->cost_ns * COST_SHARE;
 }
 

@@ -30,6 +30,8 @@ struct watched {
 	uint32_t threads_met; // taskstats: threads whose figures came
 	bool stats_missed; // taskstats: a thread ended without
 	bool leader_ended;
+	bool threads_counted; // by events from its fork on: threads is exact
+	uint32_t threads;
 	bool args_missed; // an exec was seen too late to read its arguments
 	int32_t status; // as wait(2), of the thread that ended last; -1: unknown
 	struct counters ended; // taskstats: sums over threads that ended

@@ -223,7 +223,9 @@ static struct watched *parent_of(struct fallback *fallback, uint32_t ppid, bool 
 {
 	struct watched *parent = watched_find(fallback, ppid);
 
-	if (!parent && ppid && depth < DEPTH_MAX)
+	// A tree found from above has no ancestors to look for.
+	if (!parent && ppid && depth < DEPTH_MAX &&
+	    (!fallback->options.root_pid || !fallback->children_files))
 		found_at_depth(fallback, ppid, seeded, depth + 1, &parent);
 	return parent && parent->process ? parent : NULL;
 }
@@ -344,6 +346,8 @@ int fallback_forked(struct fallback *fallback, uint32_t pid, struct watched *par
 	if (!watched)
 		return -ENOMEM;
 	watched->first_seen_ns = boot_ns;
+	watched->threads_counted = true;
+	watched->threads = 1;
 	memcpy(identity.namespaces, from->namespaces, sizeof(identity.namespaces));
 	memcpy(identity.comm, from->image->comm, sizeof(identity.comm));
 	result = process_begin(watched, &identity, parent, false);
@@ -386,7 +390,8 @@ static int program_read(struct watched *watched, struct arena *arena,
 	cgroup_id = cgroup_id_read(watched->fallback, proc_fd);
 	if (cgroup_id)
 		watched->process->cgroup_id = cgroup_id;
-	// A fork's first program takes all there is; one that comes after another, only what it adds.
+	// A fork's first program takes all there is; one that comes after another, only what it
+	// adds.
 	if (watched->process->image->forked)
 		fallback_cpu(watched, clock_boot_ns());
 	else if (proc_read_figures(proc_fd, watched->pid, &figures) == 0)

@@ -184,6 +184,7 @@ int BPF_PROG(proc_exec, struct task_struct *task, int old_pid, struct linux_binp
 	}
 	counters_from_signal(&event->counters, task->signal);
 	counters_add_task(&event->counters, task);
+	event->counters.cpu_ns += running_slice_ns(task);
 	counters_io_zero(&event->counters);
 	sums = thread_sums_find(task->tgid, event->identity.process.start_ns);
 	if (sums)
@@ -266,6 +267,7 @@ int BPF_PROG(proc_exit, struct task_struct *task, bool group_dead)
 	identity_fill(&event->identity, task);
 	counters_from_signal(&event->counters, task->signal);
 	counters_add_task(&event->counters, task);
+	event->counters.cpu_ns += running_slice_ns(task);
 	if (leader != task)
 		counters_add_task(&event->counters, leader);
 	counters_io_zero(&event->counters);
@@ -360,8 +362,10 @@ int proc_live(struct bpf_iter__task *ctx)
 	struct event_live event;
 	struct mm_struct *mm;
 
-	if (ctx->meta->seq_num == 0)
+	if (ctx->meta->seq_num == 0) {
+		clock_shift_learn();
 		cpu_offsets_find(cpu_count);
+	}
 	if (!task || task->flags & PF_KTHREAD)
 		return 0;
 	__builtin_memset(&event, 0, sizeof(event));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// `tracer status`: what the running collector says of itself, for a person or as it came. Figures it does not give are
-// not shown.
+// `tracer status`: what the running collector says of itself, for a person or as it came. Figures it does not give
+// are not shown.
 
 #include <errno.h>
 #include <stdio.h>

@@ -2,9 +2,13 @@
 // What the agent does for one process: resolve its cgroup and place when it starts, execs or moves, write its
 // record when it ends, and at the very end account for those that still live.
 #include <errno.h>
+#include <linux/membarrier.h>
 #include <poll.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "core/agent_private.h"
 #include "core/base/arena.h"
@@ -220,6 +224,26 @@ static void finish_tick(struct agent *agent)
 		proc->module->tick(proc->data, UINT64_MAX);
 }
 
+// A task is released after an RCU grace period, on the CPU that reaped it; one that idles may sit on its callbacks
+// for seconds. Waiting for a grace period from each CPU in turn gets them done.
+static void grace_period_wait(void)
+{
+	static unsigned int next_cpu;
+	cpu_set_t before, one;
+
+	if (!sched_getaffinity(0, sizeof(before), &before)) {
+		do
+			next_cpu = (next_cpu + 1) % CPU_SETSIZE;
+		while (!CPU_ISSET(next_cpu, &before));
+		CPU_ZERO(&one);
+		CPU_SET(next_cpu, &one);
+		sched_setaffinity(0, sizeof(one), &one);
+		sched_setaffinity(0, sizeof(before), &before);
+	}
+	if (syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0) < 0)
+		poll(NULL, 0, 5);
+}
+
 size_t agent_finish(struct agent *agent, uint64_t wait_ns)
 {
 	size_t living;
@@ -232,7 +256,7 @@ size_t agent_finish(struct agent *agent, uint64_t wait_ns)
 		process_each(agent->processes, count_one, &count);
 		if (!count.ended || clock_boot_ns() >= deadline)
 			break;
-		poll(NULL, 0, 5);
+		grace_period_wait();
 	}
 	finish_tick(agent);
 	process_each(agent->processes, finish_ended, agent);

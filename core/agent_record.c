@@ -175,7 +175,7 @@ static void process_sample(void *context, struct process *process)
 	struct agent *agent = context;
 	struct json *json;
 
-	if (process->exit_boot_ns)
+	if (process->exit_boot_ns || process->seen_boot_ns < process->start_boot_ns + agent->options.sample_ns)
 		return;
 	json = agent_record_begin(agent, process->opened ? "sample" : "open", RECORD_SAMPLE, clock_boot_ns());
 	if (!process->opened) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Room correlate: the table of this host's cgroups, by id and by path. Invariants: an entry's parent is in the table as
-// long as the entry is; an entry that a process or child names is never dropped; strings given out live as long as
-// their entry; at most CGROUP_MAX entries, what is refused is counted. It must not read a cgroup's figures.
+// Room correlate: the table of this host's cgroups, by id and by path. Invariants: an entry's parent is in the
+// table as long as the entry is; an entry that a process or child names is never dropped; strings given out live as
+// long as their entry; at most CGROUP_MAX entries, what is refused is counted. It must not read a cgroup's figures.
 #include "core/cgroup.h"
 
 #include <errno.h>

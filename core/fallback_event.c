@@ -248,7 +248,8 @@ static void on_readable(void *context, int fd, uint32_t epoll_events)
 	event_drain(context);
 }
 
-// ---- opening --------------------------------------------------------------------------------------------------------
+// ---- opening
+// --------------------------------------------------------------------------------------------------------
 
 // The kernel answers a subscription with an event that holds 0 or an errno; before 4.x only to
 // those who may.

@@ -99,7 +99,8 @@ struct watched *watched_add(struct fallback *fallback, uint32_t pid);
 void watched_close(struct watched *watched); // its descriptors only
 void watched_drop(struct watched *watched);
 
-// ---- core/fallback_process.c, core/fallback_end.c -------------------------------------------------------------------
+// ---- core/fallback_process.c, core/fallback_end.c
+// -------------------------------------------------------------------
 
 // First sight of a process in /proc: adds it with the program it runs. -ESRCH: gone already.
 int fallback_found(struct fallback *fallback, uint32_t pid, bool seeded,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The process table: an open hash of chained entries keyed by pid, which doubles when full. An entry owns its images;
+// The process table: chained entries in buckets by pid, which double when full. One pid may have several entries: one
+// that lives, and ended ones that wait for their final figures. An entry owns its images;
 // their strings are one counted allocation, so that forked children do not copy them. Nothing here knows of modules,
 // rules or records.
 #include "core/process.h"
@@ -124,16 +125,18 @@ struct process *process_find(struct process_table *table, uint32_t pid)
 {
 	struct process *process = table->buckets[bucket_of(table, pid)];
 
-	while (process && process->pid != pid)
+	while (process && (process->pid != pid || process->exit_boot_ns))
 		process = process->hash_next;
 	return process;
 }
 
 struct process *process_find_exact(struct process_table *table, uint32_t pid, uint64_t start_boot_ns)
 {
-	struct process *process = process_find(table, pid);
+	struct process *process = table->buckets[bucket_of(table, pid)];
 
-	return process && process->start_boot_ns == start_boot_ns ? process : NULL;
+	while (process && (process->pid != pid || process->start_boot_ns != start_boot_ns))
+		process = process->hash_next;
+	return process;
 }
 
 static void table_grow(struct process_table *table)
@@ -201,7 +204,7 @@ int process_add(struct process_table *table, const struct event_identity *identi
 	size_t bucket;
 	int result;
 
-	if (process_find(table, pid))
+	if (process_find(table, pid) || process_find_exact(table, pid, identity->process.start_ns))
 		return -EEXIST;
 	process = calloc(1, sizeof(*process));
 	if (!process)

@@ -107,7 +107,8 @@ struct process {
 	char state; // as in /proc/PID/stat, last seen
 
 	uint64_t exit_boot_ns; // 0: still running
-	uint64_t counters_boot_ns; // when counters was read
+	uint64_t counters_boot_ns; // when counters was read; 0: never, the figures are unknown
+	uint64_t seen_boot_ns; // when it was last known to live
 	int32_t exit_code; // -1: unknown
 	int32_t signal; // 0: none
 	bool core_dumped;
@@ -135,13 +136,13 @@ int process_table_new(struct process_table **ret_table);
 void process_table_free(struct process_table *table);
 size_t process_table_count(const struct process_table *table);
 
-// The living (or zombie) process with this pid, or NULL.
+// The process with this pid that has not ended, or NULL.
 struct process *process_find(struct process_table *table, uint32_t pid);
-// The same, only when the start time matches too.
+// The process with this pid and start, ended or not, or NULL.
 struct process *process_find_exact(struct process_table *table, uint32_t pid, uint64_t start_boot_ns);
 
-// Adds an entry with one empty image and links it below its parent. An older entry with the same pid must be gone.
-// -EEXIST, -ENOMEM.
+// Adds an entry with one empty image and links it below its parent. An older entry with the same pid must
+// have ended. -EEXIST, -ENOMEM.
 int process_add(struct process_table *table, const struct event_identity *identity, struct process **ret_process);
 
 // Gives a forked process the program its parent runs, for as long as it does not exec.

@@ -17,11 +17,13 @@
 #include "proc.skel.h"
 
 static const uint64_t LIVE_INTERVAL_NS = 1000 * 1000 * 1000ULL;
+static const uint64_t YOUNG_NS = 500 * 1000 * 1000ULL; // longer than any record waits in the ring
 static const uint64_t ZOMBIE_WAIT_NS = 1000 * 1000 * 1000ULL;
 
 struct proc_state {
 	struct proc_bpf *skeleton;
 	const struct module_host *host;
+	uint64_t previous_ns; // the round before live_ns
 	uint64_t live_ns; // when living processes were last read
 	uint64_t interval_ns; // until the next time; grows with its cost
 	bool seeding;
@@ -68,28 +70,40 @@ static struct process_table *table(struct proc_state *state)
 	return agent_processes(state->host->agent);
 }
 
-// The entry of a record's process. Another process under the same pid was not seen to end: its record is written
-// with what is known, and the loss counted.
-static int process_of(struct proc_state *state, const struct event_identity *identity, struct process **ret_process)
+// A process ended and nobody told: its record is written with what is known, and the loss counted.
+static void process_unseen(struct proc_state *state, struct process *process)
 {
-	struct process *process = process_find(table(state), identity->process.pid);
-
-	if (process && process->start_boot_ns != identity->process.start_ns) {
-		if (!process->exit_boot_ns)
-			agent_gap(state->host->agent, "proc", "end of a process not seen", 1);
-		agent_process_end(state->host->agent, process);
-		process = NULL;
-	}
-	if (process) {
-		*ret_process = process;
-		return 1;
-	}
-	return process_add(table(state), identity, ret_process);
+	agent_gap(state->host->agent, "proc", "end of a process not seen", 1);
+	agent_process_end(state->host->agent, process);
 }
 
-static void quality_known_from_start(struct process *process)
+// The entry of a record's process: 1 when it was there, 0 when it is new. Another one that still lives under the same
+// pid must have ended.
+static int process_of(struct proc_state *state, const struct event_header *event,
+		      const struct event_identity *identity, struct process **ret_process)
 {
-	process->quality[FIGURE_START] = QUALITY_EXACT;
+	const struct event_process_id *id = &identity->process;
+	struct process *process = process_find_exact(table(state), id->pid, id->start_ns);
+	int result = 1;
+
+	if (!process) {
+		process = process_find(table(state), id->pid);
+		if (process)
+			process_unseen(state, process);
+		result = process_add(table(state), identity, &process);
+		if (result < 0)
+			return result;
+		process->quality[FIGURE_START] = QUALITY_EXACT;
+	}
+	process->seen_boot_ns = event->time_ns;
+	*ret_process = process;
+	return result;
+}
+
+static void counters_set(struct process *process, const struct counters *counters, uint64_t at_boot_ns)
+{
+	process->counters = *counters;
+	process->counters_boot_ns = at_boot_ns;
 	process->quality[FIGURE_CPU] = QUALITY_SAMPLED;
 	process->quality[FIGURE_IO] = QUALITY_SAMPLED;
 }
@@ -97,11 +111,10 @@ static void quality_known_from_start(struct process *process)
 static int on_fork(struct proc_state *state, const struct event_fork *event)
 {
 	struct process *process, *parent;
-	int result = process_of(state, &event->identity, &process);
+	int result = process_of(state, &event->header, &event->identity, &process);
 
 	if (result)
 		return result < 0 ? result : 0; // seeded already
-	quality_known_from_start(process);
 	parent = process->parent;
 	if (parent) {
 		process_share_image(process, parent);
@@ -118,16 +131,13 @@ static int on_exec(struct proc_state *state, const struct event_exec *event)
 	int result = proc_strings_exec(event, &strings);
 
 	if (!result)
-		result = process_of(state, &event->identity, &process);
+		result = process_of(state, &event->header, &event->identity, &process);
 	if (result < 0)
 		return result;
-	if (!result)
-		quality_known_from_start(process);
 	// A process that was found running may have done this very exec just before it was read.
 	if (process->seeded && event->header.time_ns <= process->seeded_boot_ns)
 		return 0;
-	process->counters = event->counters;
-	process->counters_boot_ns = event->header.time_ns;
+	counters_set(process, &event->counters, event->header.time_ns);
 	process->maxrss_at_exec_bytes = event->maxrss_bytes;
 	process->uid = event->identity.uid;
 	process->gid = event->identity.gid;
@@ -178,17 +188,14 @@ static void status_set(struct process *process, uint32_t status)
 static int on_exit_event(struct proc_state *state, const struct event_exit *event)
 {
 	struct process *process;
-	int result = process_of(state, &event->identity, &process);
+	int result = process_of(state, &event->header, &event->identity, &process);
 
 	if (result < 0)
 		return result;
-	if (!result) {
-		quality_known_from_start(process);
+	if (!result)
 		agent_process_start(state->host->agent, process);
-	}
 	process->exit_boot_ns = event->header.time_ns;
-	process->counters = event->counters;
-	process->counters_boot_ns = event->header.time_ns;
+	counters_set(process, &event->counters, event->header.time_ns);
 	process->threads_unsure |= (event->flags & PROC_EXIT_THREADS_UNSURE) != 0;
 	process->state = 'Z';
 	process->oom = (event->flags & PROC_EXIT_OOM_VICTIM) != 0;
@@ -291,8 +298,28 @@ static void live_seed(struct proc_state *state, const struct event_live *event, 
 	process->seeded = true;
 	process->seeded_boot_ns = event->header.time_ns;
 	process->threads_unsure = event->counters.threads_max > 1;
-	quality_known_from_start(process);
+	process->quality[FIGURE_START] = QUALITY_EXACT;
 	agent_process_seed(state->host->agent, process);
+}
+
+// A process that is not in the table ran before the hooks did, or its fork was missed. One so young that its fork may
+// still wait in the ring is left for the next round.
+static struct process *live_add(struct proc_state *state, const struct event_live *event)
+{
+	const struct event_process_id *id = &event->identity.process;
+	struct process *process;
+
+	if (event->zombie || (!state->seeding && event->header.time_ns - id->start_ns < YOUNG_NS))
+		return NULL;
+	process = process_find(table(state), id->pid);
+	if (process)
+		process_unseen(state, process);
+	if (process_add(table(state), &event->identity, &process) < 0)
+		return NULL;
+	if (!state->seeding)
+		agent_gap(state->host->agent, "proc", "start of a process not seen", 1);
+	live_seed(state, event, process);
+	return process;
 }
 
 static void on_live(struct proc_state *state, const struct event_live *event)
@@ -301,19 +328,18 @@ static void on_live(struct proc_state *state, const struct event_live *event)
 						     event->identity.process.start_ns);
 
 	if (!process) {
-		if (!state->seeding || event->zombie || process_find(table(state), event->identity.process.pid) ||
-		    process_add(table(state), &event->identity, &process) < 0)
+		process = live_add(state, event);
+		if (!process)
 			return;
-		live_seed(state, event, process);
 	}
+	process->seen_boot_ns = event->header.time_ns;
 	process->state = event->zombie ? 'Z' : state_letter(event->state);
 	if (process->exit_boot_ns) {
 		if (event->zombie && event->header.time_ns - process->exit_boot_ns >= ZOMBIE_WAIT_NS)
 			process_final(state, process, &event->counters);
 		return;
 	}
-	process->counters = event->counters;
-	process->counters_boot_ns = event->header.time_ns;
+	counters_set(process, &event->counters, event->header.time_ns);
 	if (event->flags & PROC_EXIT_MM_READ) {
 		process->rss_bytes = event->rss_bytes;
 		process->swap_bytes = event->swap_bytes;
@@ -371,6 +397,7 @@ static int live_read(struct proc_state *state)
 
 	if (iterator < 0)
 		return -errno;
+	clock_thread_cpu_ns(); // brings the scheduler's clock of this task up to now, see bpf/lib/counters.h
 	while ((got = read(iterator, buffer + held, sizeof(buffer) - held)) > 0 || (got < 0 && errno == EAGAIN)) {
 		size_t used = 0, one;
 
@@ -398,6 +425,29 @@ static int proc_start(void *data)
 	return result;
 }
 
+struct live_sweep {
+	struct proc_state *state;
+	uint64_t before_boot_ns;
+};
+
+static void sweep_one(void *context, struct process *process)
+{
+	struct live_sweep *sweep = context;
+
+	if (!process->exit_boot_ns && process->seen_boot_ns < sweep->before_boot_ns)
+		process_unseen(sweep->state, process);
+}
+
+// What two rounds of the iterator did not find, and no record ended, ended unseen.
+static void live_sweep(struct proc_state *state)
+{
+	struct live_sweep sweep = { .state = state, .before_boot_ns = state->previous_ns };
+
+	if (state->previous_ns)
+		process_each(table(state), sweep_one, &sweep);
+	state->previous_ns = state->live_ns;
+}
+
 static int proc_tick(void *data, uint64_t now_boot_ns)
 {
 	struct proc_state *state = data;
@@ -408,6 +458,8 @@ static int proc_tick(void *data, uint64_t now_boot_ns)
 	if (now_boot_ns - state->live_ns < state->interval_ns)
 		return 0;
 	result = live_read(state);
+	if (!result)
+		live_sweep(state);
 	state->live_ns = clock_boot_ns();
 	cost = clock_process_cpu_ns() - begin;
 	// Never more than a two-thousandth of a core.

@@ -28,6 +28,66 @@ struct {
 	__type(value, struct thread_sums);
 } thread_sums SEC(".maps");
 
+// sum_exec_runtime of a running task lags: it was brought up to date at exec_start, at the last tick or switch. The
+// rest needs the scheduler's clock, which no helper gives, but it runs along with CLOCK_MONOTONIC at a distance of
+// its own on each CPU: clock_shift_learn() measures it.
+enum { CLOCK_SHIFT_CPUS_MAX = 512 };
+
+struct clock_shift {
+	__u64 shift_ns;
+	__u64 learnt_ns; // time stolen from a CPU moves its clock: an old measurement is worth nothing
+};
+
+struct clock_shifts {
+	struct clock_shift of[CLOCK_SHIFT_CPUS_MAX];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct clock_shifts);
+} clock_shifts SEC(".maps");
+
+static const __u64 SLICE_MAX_NS = 12 * 1000 * 1000; // a tick at the lowest rate, and some; a longer one is an error
+static const __u64 SHIFT_AGE_MAX_NS = 2000 * 1000 * 1000ULL;
+
+static __always_inline struct clock_shifts *clock_shifts_all(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&clock_shifts, &zero);
+}
+
+// Runs in a task that asked for its own CPU time a moment ago (clock_gettime(2), CLOCK_THREAD_CPUTIME_ID), which
+// brings exec_start up to now.
+static __always_inline void clock_shift_learn(void)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct clock_shifts *shifts = clock_shifts_all();
+	__u32 cpu = bpf_get_smp_processor_id();
+	__u64 now = bpf_ktime_get_ns();
+
+	if (!shifts || cpu >= CLOCK_SHIFT_CPUS_MAX)
+		return;
+	shifts->of[cpu].shift_ns = now - task->se.exec_start;
+	shifts->of[cpu].learnt_ns = now;
+}
+
+// What a task that runs now has run since exec_start. 0 when that is not known.
+static __always_inline __u64 running_slice_ns(const struct task_struct *task)
+{
+	const struct clock_shifts *shifts = clock_shifts_all();
+	__u32 cpu = bpf_get_smp_processor_id();
+	__u64 now = bpf_ktime_get_ns();
+	__u64 slice;
+
+	if (!shifts || cpu >= CLOCK_SHIFT_CPUS_MAX || now - shifts->of[cpu].learnt_ns > SHIFT_AGE_MAX_NS)
+		return 0;
+	slice = now - shifts->of[cpu].shift_ns - task->se.exec_start;
+	return slice < SLICE_MAX_NS ? slice : 0;
+}
+
 static __always_inline struct thread_sums *thread_sums_find(__u32 tgid, __u64 start_ns)
 {
 	struct thread_sums *sums = bpf_map_lookup_elem(&thread_sums, &tgid);

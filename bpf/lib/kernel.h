@@ -212,6 +212,7 @@ struct sched_info {
 };
 
 struct sched_entity {
+	__u64 exec_start;
 	__u64 sum_exec_runtime;
 };
 

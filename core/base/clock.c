@@ -25,6 +25,11 @@ uint64_t clock_real_ns(void)
 	return clock_read(CLOCK_REALTIME);
 }
 
+uint64_t clock_thread_cpu_ns(void)
+{
+	return clock_read(CLOCK_THREAD_CPUTIME_ID);
+}
+
 uint64_t clock_process_cpu_ns(void)
 {
 	return clock_read(CLOCK_PROCESS_CPUTIME_ID);

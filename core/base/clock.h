@@ -6,6 +6,7 @@
 
 uint64_t clock_boot_ns(void);
 uint64_t clock_real_ns(void);
+uint64_t clock_thread_cpu_ns(void);
 uint64_t clock_process_cpu_ns(void); // CPU time this process has used
 
 // The distance from boot time to Unix time, taken again every interval: the wall clock may step.

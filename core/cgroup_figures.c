@@ -18,7 +18,6 @@ struct reader {
 	const struct cgroup_table *table;
 	const struct cgroup *cgroup;
 	struct cgroup_sample *sample;
-	bool limits; // are to be read
 	int unified_fd; // of its directory in the unified hierarchy; -1: none, or not opened yet
 	char text[CGROUP_FILE_MAX];
 	bool any; // some directory was found
@@ -97,7 +96,7 @@ static void read_cpu_v2(struct reader *reader, int fd)
 	const char *period;
 
 	read_keys(reader, fd, "cpu.stat", keys);
-	if (!reader->limits || cgroup_file_read(fd, "cpu.max", reader->text, sizeof(reader->text)) < 0)
+	if (cgroup_file_read(fd, "cpu.max", reader->text, sizeof(reader->text)) < 0)
 		return;
 	figures->cpu_quota_ns = strncmp(reader->text, "max", 3) ?
 					text_scaled(text_number(reader->text, NULL), 1000) :
@@ -119,8 +118,6 @@ static void read_cpu_v1(struct reader *reader, int fd)
 	struct cgroup_figures *figures = &reader->sample->figures;
 
 	read_keys(reader, fd, "cpu.stat", keys);
-	if (!reader->limits)
-		return;
 	if (cgroup_file_read(fd, "cpu.cfs_quota_us", reader->text, sizeof(reader->text)) >= 0)
 		figures->cpu_quota_ns = reader->text[0] == '-' ?
 						CGROUP_NO_LIMIT :
@@ -168,8 +165,7 @@ static void read_pids(struct reader *reader)
 		return;
 	figures->pids = cgroup_number_read(place.fd, "pids.current");
 	figures->pids_peak = cgroup_number_read(place.fd, "pids.peak");
-	if (reader->limits)
-		figures->pids_limit = read_limit(reader, place.fd, "pids.max");
+	figures->pids_limit = read_limit(reader, place.fd, "pids.max");
 	if (cgroup_file_read(place.fd, "pids.events", reader->text, sizeof(reader->text)) >= 0)
 		figures->pids_limit_hits = text_key_number(reader->text, "max");
 }
@@ -204,11 +200,9 @@ static void read_memory_v2(struct reader *reader, int fd)
 	figures->memory_bytes = cgroup_number_read(fd, "memory.current");
 	figures->memory_peak_bytes = cgroup_number_read(fd, "memory.peak");
 	figures->swap_bytes = cgroup_number_read(fd, "memory.swap.current");
-	if (reader->limits) {
-		figures->memory_limit_bytes = read_limit(reader, fd, "memory.max");
-		figures->memory_high_bytes = read_limit(reader, fd, "memory.high");
-		figures->swap_limit_bytes = read_limit(reader, fd, "memory.swap.max");
-	}
+	figures->memory_limit_bytes = read_limit(reader, fd, "memory.max");
+	figures->memory_high_bytes = read_limit(reader, fd, "memory.high");
+	figures->swap_limit_bytes = read_limit(reader, fd, "memory.swap.max");
 	read_keys(reader, fd, "memory.stat", stat_keys);
 	read_keys(reader, fd, "memory.events", event_keys);
 }
@@ -234,8 +228,7 @@ static void read_memory_v1(struct reader *reader, int fd)
 
 	figures->memory_bytes = cgroup_number_read(fd, "memory.usage_in_bytes");
 	figures->memory_peak_bytes = cgroup_number_read(fd, "memory.max_usage_in_bytes");
-	if (reader->limits)
-		figures->memory_limit_bytes = read_limit_v1(fd, "memory.limit_in_bytes");
+	figures->memory_limit_bytes = read_limit_v1(fd, "memory.limit_in_bytes");
 	figures->kernel_bytes = cgroup_number_read(fd, "memory.kmem.usage_in_bytes");
 	figures->limit_hits = cgroup_number_read(fd, "memory.failcnt");
 	read_keys(reader, fd, "memory.stat", stat_keys);
@@ -397,28 +390,17 @@ static void read_pressures(struct reader *reader)
 	read_pressure(reader, fd, "io.pressure", &figures->pressure_io_some_ns, &figures->pressure_io_full_ns);
 }
 
-static void take_limits(struct cgroup_figures *figures, const struct cgroup_figures *from)
-{
-	figures->cpu_quota_ns = from->cpu_quota_ns;
-	figures->cpu_period_ns = from->cpu_period_ns;
-	figures->pids_limit = from->pids_limit;
-	figures->memory_limit_bytes = from->memory_limit_bytes;
-	figures->memory_high_bytes = from->memory_high_bytes;
-	figures->swap_limit_bytes = from->swap_limit_bytes;
-}
-
 static bool is_limit(uint64_t value)
 {
 	return value != CGROUP_UNKNOWN && value != CGROUP_NO_LIMIT;
 }
 
 int cgroup_figures_read(const struct cgroup_table *table, const struct cgroup *cgroup,
-			const struct cgroup_sample *limits, struct cgroup_sample *ret_sample)
+			struct cgroup_sample *ret_sample)
 {
 	struct cgroup_sample sample = { 0 };
-	struct reader reader = { .table = table, .cgroup = cgroup, .sample = &sample, .limits = !limits };
+	struct reader reader = { .table = table, .cgroup = cgroup, .sample = &sample, .unified_fd = -1 };
 
-	reader.unified_fd = -1;
 
 	memset(&sample.figures, 0xff, sizeof(sample.figures)); // CGROUP_UNKNOWN, all of them
 	read_cpu(&reader);
@@ -426,8 +408,6 @@ int cgroup_figures_read(const struct cgroup_table *table, const struct cgroup *c
 	read_memory(&reader);
 	read_io(&reader);
 	read_pressures(&reader);
-	if (limits)
-		take_limits(&sample.figures, &limits->figures);
 	if (reader.unified_fd >= 0)
 		close(reader.unified_fd);
 	if (!reader.any)

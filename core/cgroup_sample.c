@@ -154,16 +154,13 @@ static bool look(struct cgroup_sampler *sampler, struct cgroup *cgroup, uint64_t
 
 	cgroup->due = false;
 	// An ancestor without processes of its own matters for its limit.
-	if (!asked && last && !last->limited && now - last->limits_boot_ns < LIMITS_NS)
+	if (!asked && last && !last->limited && now - last->boot_ns < LIMITS_NS)
 		return false;
 	if (!due && stands_still(sampler->table, cgroup, now))
 		return false;
-	bool limits_known = last && now - last->limits_boot_ns < LIMITS_NS;
-
-	if (cgroup_figures_read(sampler->table, cgroup, limits_known ? last : NULL, &sample))
+	if (cgroup_figures_read(sampler->table, cgroup, &sample))
 		return false;
 	sample.boot_ns = now;
-	sample.limits_boot_ns = limits_known ? last->limits_boot_ns : now;
 	if (last && memory_events(&sample.figures, &last->figures))
 		cgroup_oom_watch(sampler->table, cgroup);
 	bool changed = !last || !same(last, &sample);

@@ -51,16 +51,14 @@ struct cgroup_figures {
 
 struct cgroup_sample {
 	uint64_t boot_ns; // when the figures were read
-	uint64_t limits_boot_ns; // when the limits were
 	bool limited; // CPU, memory or swap is limited (pids is nearly everywhere under systemd)
 	struct cgroup_figures figures;
 	struct cgroup_device devices[CGROUP_DEVICES_MAX];
 };
 
-// Reads the figures of one cgroup; its limits are taken over from another sample of it, or read too when limits is
-// NULL. The times are the caller's. -ENOENT: no hierarchy has its directory any more.
+// Reads all figures of one cgroup; the time is the caller's to set. -ENOENT: no hierarchy has its directory any more.
 int cgroup_figures_read(const struct cgroup_table *table, const struct cgroup *cgroup,
-			const struct cgroup_sample *limits, struct cgroup_sample *ret_sample);
+			struct cgroup_sample *ret_sample);
 
 struct cgroup_sampler;
 

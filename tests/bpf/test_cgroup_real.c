@@ -297,7 +297,7 @@ static struct cgroup *find(const struct view *view, const char *below)
 static struct cgroup_figures figures_of(const struct view *view, const char *below)
 {
 	struct cgroup_sample sample;
-	int error = cgroup_figures_read(view->table, find(view, below), NULL, &sample);
+	int error = cgroup_figures_read(view->table, find(view, below), &sample);
 
 	CHECK(!error, "%s", strerror(-error));
 	return sample.figures;
@@ -491,7 +491,7 @@ static void the_gone_are_marked(const struct view *view)
 
 	remove_cgroup(view, "/inner/leaf");
 	CHECK(!leaf->removed, "not seen yet");
-	CHECK(cgroup_figures_read(view->table, leaf, NULL, &sample) == -ENOENT, "figures of a directory that is gone");
+	CHECK(cgroup_figures_read(view->table, leaf, &sample) == -ENOENT, "figures of a directory that is gone");
 	CHECK(!cgroup_table_scan(view->table), "scan");
 	CHECK(leaf->removed, "the scan sees it");
 	for (int i = 0; i < 3; i++)

@@ -65,7 +65,7 @@ static struct cgroup *sampled(struct tree *tree, const char *path)
 	assert_non_null(cgroup);
 	if (!cgroup->sample)
 		cgroup->sample = calloc(1, sizeof(*cgroup->sample));
-	assert_int_equal(cgroup_figures_read(tree->table, cgroup, NULL, cgroup->sample), 0);
+	assert_int_equal(cgroup_figures_read(tree->table, cgroup, cgroup->sample), 0);
 	return cgroup;
 }
 
@@ -241,7 +241,7 @@ static void an_empty_directory_knows_nothing(void **state)
 		expect_null(doc, members[i]);
 	yyjson_doc_free(doc);
 	assert_int_equal(rmdir(tree_path(tree, "v2/job")), 0);
-	assert_int_equal(cgroup_figures_read(tree->table, cgroup, NULL, cgroup->sample), -ENOENT);
+	assert_int_equal(cgroup_figures_read(tree->table, cgroup, cgroup->sample), -ENOENT);
 }
 
 static void more_devices_than_fit_are_counted(void **state)
@@ -289,6 +289,7 @@ static void leaves_first_and_ancestors_with_limits(void **state)
 {
 	struct tree *tree = *state;
 	struct cgroup_sampler *sampler;
+	const struct cgroup *leaf;
 	struct visits visits;
 
 	make_directory(tree, "v2");
@@ -312,10 +313,13 @@ static void leaves_first_and_ancestors_with_limits(void **state)
 	// Within the round nothing is looked at again; in the next nothing has changed.
 	assert_int_equal(cgroup_sampler_run(sampler, 3 * SECOND + 1, 100, note_visit, &visits), 0);
 	assert_int_equal(run(sampler, 5 * SECOND, 100).count, 0);
-	// The CPU time moved: the leaf is written, the ancestor did not change.
+	// The CPU time moved: the leaf is written, with a limit set meanwhile; the ancestor did not change.
 	write_file(tree, "v2/free/limited/leaf/cpu.stat", "usage_usec 6\n");
+	write_file(tree, "v2/free/limited/leaf/memory.max", "4096\n");
 	visits = run(sampler, 7 * SECOND, 100);
 	assert_string_equal(visits.paths, "/free/limited/leaf ");
+	leaf = cgroup_find_path(tree->table, "/free/limited/leaf");
+	assert_int_equal(leaf->sample->figures.memory_limit_bytes, 4096);
 	// CPU time standing still stands for everything, for a minute.
 	write_file(tree, "v2/free/limited/leaf/memory.current", "123\n");
 	assert_int_equal(run(sampler, 9 * SECOND, 100).count, 0);

@@ -31,11 +31,9 @@ struct index_build {
 	bool failed;
 };
 
-static void index_add(void *context, const char *name)
+static void index_name(struct index_build *build, const char *name)
 {
-	struct index_build *build = context;
-
-	if (build->count + 2 > build->capacity) {
+	if (build->count == build->capacity) {
 		uint32_t capacity = build->capacity ? build->capacity * 2 : 1024;
 		struct index_entry *entries =
 			reallocarray(build->entries, capacity, sizeof(*entries));
@@ -47,13 +45,52 @@ static void index_add(void *context, const char *name)
 		build->capacity = capacity;
 	}
 	build->entries[build->count++] = (struct index_entry){name, build->order};
+}
+
+static int glob_add(struct rules *rules, struct name_globs *globs, const struct name_glob *entry)
+{
+	const char *pattern = glob_pattern(entry->glob);
+	uint8_t head = strchr("*?[\\(", *pattern) ? 0 : (uint8_t)*pattern;
+	struct name_glob *copy = arena_alloc(&rules->arena, sizeof(*copy));
+
+	if (!copy)
+		return -ENOMEM;
+	*copy = *entry;
+	copy->next = globs->heads[head];
+	globs->heads[head] = copy;
+	return 0;
+}
+
+static void index_program(void *context, const struct glob *glob)
+{
+	struct index_build *build = context;
+	const char *name = glob_literal(glob);
+
+	if (!name) {
+		struct name_glob entry = {.glob = glob, .order = build->order};
+		if (glob_add(build->rules, &build->rules->rule_globs, &entry))
+			build->failed = true;
+		return;
+	}
+	index_name(build, name);
 	// Where only a comm is known, a longer name is found by its first 15 characters.
 	if (strlen(name) > 15) {
-		const char *comm = arena_strndup(&build->rules->arena, name, 15);
-		build->failed = build->failed || !comm;
-		if (comm)
-			build->entries[build->count++] = (struct index_entry){comm, build->order};
+		name = arena_strndup(&build->rules->arena, name, 15);
+		build->failed = build->failed || !name;
+		if (name)
+			index_name(build, name);
 	}
+}
+
+static int index_interpreters(struct rules *rules)
+{
+	for (const struct interpreter *one = rules->interpreters; one; one = one->next)
+		for (uint32_t i = 0; i < one->exe->count; i++) {
+			struct name_glob entry = {.glob = one->exe->items[i], .interpreter = one};
+			if (glob_add(rules, &rules->interpreter_globs, &entry))
+				return -ENOMEM;
+		}
+	return 0;
 }
 
 static int compare_entries(const void *a, const void *b)
@@ -110,12 +147,13 @@ int rules_index(struct rules *rules)
 	for (struct rule *rule = rules->first; rule; rule = rule->next) {
 		rules->rules[rule->order] = rule;
 		build.order = rule->order;
-		if (!rule->when || !condition_names(rule->when, NULL, NULL))
+		if (!rule->when || !condition_programs(rule->when, NULL, NULL))
 			rules->loose[rules->loose_count++] = rule->order;
 		else
-			condition_names(rule->when, index_add, &build);
+			condition_programs(rule->when, index_program, &build);
 	}
 	error = build.failed ? -ENOMEM : fill_buckets(rules, &build);
+	error = error ? error : index_interpreters(rules);
 	free(build.entries);
 	return error;
 }

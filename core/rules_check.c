@@ -22,13 +22,16 @@ struct cover {
 	bool all;
 };
 
-static void check_name(void *context, const char *name)
+static void check_program(void *context, const struct glob *glob)
 {
+	const char *name = glob_literal(glob);
 	struct cover *cover = context;
 	bool found = false;
 
 	for (uint32_t i = 0; i < cover->globs->count; i++)
-		found = found || glob_matches(cover->globs->items[i], name);
+		found = found ||
+			(name ? glob_matches(cover->globs->items[i], name)
+			      : !strcmp(glob_pattern(cover->globs->items[i]), glob_pattern(glob)));
 	cover->all = cover->all && found;
 }
 
@@ -40,7 +43,7 @@ static bool is_covered(const struct rule *rule, const struct rule *earlier)
 		return false;
 	if (!earlier->when)
 		return true;
-	return cover.globs && rule->when && condition_names(rule->when, check_name, &cover) &&
+	return cover.globs && rule->when && condition_programs(rule->when, check_program, &cover) &&
 	       cover.all;
 }
 

@@ -322,36 +322,41 @@ int condition_read(struct reader *reader, const struct node *node,
 	return 0;
 }
 
-bool condition_names(const struct condition *condition,
-		     void (*visit)(void *context, const char *name), void *context)
+static bool text_programs(const struct condition *condition, program_fn *visit, void *context)
 {
 	const struct globs *globs = condition->globs;
+
+	if (condition->field != FIELD_PROGRAM && condition->field != FIELD_EXE)
+		return false;
+	for (uint32_t i = 0; i < globs->count; i++)
+		if (strchr(glob_pattern(globs->items[i]), '/'))
+			return false;
+	for (uint32_t i = 0; visit && i < globs->count; i++)
+		visit(context, globs->items[i]);
+	return true;
+}
+
+bool condition_programs(const struct condition *condition, program_fn *visit, void *context)
+{
 	bool found = condition->kind == CONDITION_OR && condition->children;
 
 	switch (condition->kind) {
 	case CONDITION_AND:
 		for (const struct condition *child = condition->children; child;
 		     child = child->next)
-			if (condition_names(child, NULL, NULL))
-				return condition_names(child, visit, context);
+			if (condition_programs(child, NULL, NULL))
+				return condition_programs(child, visit, context);
 		return false;
 	case CONDITION_OR:
 		for (const struct condition *child = condition->children; child;
 		     child = child->next)
-			found = found && condition_names(child, NULL, NULL);
+			found = found && condition_programs(child, NULL, NULL);
 		for (const struct condition *child = condition->children; found && visit && child;
 		     child = child->next)
-			condition_names(child, visit, context);
+			condition_programs(child, visit, context);
 		return found;
 	case CONDITION_TEXT:
-		if (condition->field != FIELD_PROGRAM && condition->field != FIELD_EXE)
-			return false;
-		for (uint32_t i = 0; i < globs->count; i++)
-			if (!glob_literal(globs->items[i]))
-				return false;
-		for (uint32_t i = 0; visit && i < globs->count; i++)
-			visit(context, path_base(glob_literal(globs->items[i])));
-		return true;
+		return text_programs(condition, visit, context);
 	default:
 		return false;
 	}

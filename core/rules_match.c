@@ -8,8 +8,6 @@
 
 #include "core/rules_private.h"
 
-enum { CANDIDATE_LISTS = VIEW_NAMES + 2 };
-
 const char *const section_names[SECTION_END] = {
 	[SECTION_TOOL] = "tool",	 [SECTION_TASK] = "task", [SECTION_ENGINE] = "engine",
 	[SECTION_BOUNDARY] = "boundary", [SECTION_JOB] = "job",
@@ -128,12 +126,19 @@ static bool argument_at(const struct condition *condition, const struct view *vi
 static bool parent_holds(const struct rules *rules, const struct condition *condition,
 			 const struct view *view)
 {
-	struct view parent;
+	struct view *room = view->parent, parent;
 
 	if (!view->subject->parent)
 		return false;
-	view_init(&parent, rules, view->subject->parent);
-	return condition_holds(rules, condition->children, &parent);
+	if (!room) {
+		view_init(&parent, rules, view->subject->parent, NULL);
+		return condition_holds(rules, condition->children, &parent);
+	}
+	// The same parent is asked about by several rules.
+	if (!view->parent_made)
+		view_init(room, rules, view->subject->parent, NULL);
+	((struct view *)(uintptr_t)view)->parent_made = true;
+	return condition_holds(rules, condition->children, room);
 }
 
 bool condition_holds(const struct rules *rules, const struct condition *condition,
@@ -200,24 +205,49 @@ static const struct bucket *find_bucket(const struct rules *rules, const char *n
 	return NULL;
 }
 
+// Rules whose patterns take one of the program's names. More than fit are not looked for: they
+// would all have to match one name.
+static uint32_t find_globbed(struct candidates *candidates, const struct rules *rules,
+			     const char *name, uint32_t count)
+{
+	const struct name_glob *heads[] = {rules->rule_globs.heads[(uint8_t)*name],
+					   rules->rule_globs.heads[0]};
+
+	for (int i = *name ? 0 : 1; i < 2; i++)
+		for (const struct name_glob *one = heads[i]; one && count < VIEW_GLOBBED;
+		     one = one->next) {
+			uint32_t at = count;
+			if (!glob_matches(one->glob, name))
+				continue;
+			for (; at && candidates->globbed[at - 1] > one->order; at--)
+				candidates->globbed[at] = candidates->globbed[at - 1];
+			candidates->globbed[at] = one->order;
+			count++;
+		}
+	return count;
+}
+
 void candidates_begin(struct candidates *candidates, const struct rules *rules,
 		      const struct view *view)
 {
-	const struct bucket *buckets[CANDIDATE_LISTS];
+	uint32_t globbed = 0;
 
 	candidates->count = 1;
 	candidates->lists[0] = (struct order_list){rules->loose, rules->loose + rules->loose_count};
 	for (uint32_t i = 0; i <= view->name_count; i++) {
 		const char *name = i < view->name_count ? view->names[i] : view->exe_name;
-		const struct bucket *bucket = find_bucket(rules, name);
-		for (uint32_t j = 1; bucket && j < candidates->count; j++)
-			bucket = buckets[j] == bucket ? NULL : bucket;
-		if (!bucket)
-			continue;
-		buckets[candidates->count] = bucket;
-		candidates->lists[candidates->count++] =
-			(struct order_list){bucket->orders, bucket->orders + bucket->count};
+		const struct bucket *bucket;
+		if (i == view->name_count && name == view->names[0])
+			break;
+		globbed = find_globbed(candidates, rules, name, globbed);
+		bucket = find_bucket(rules, name);
+		if (bucket)
+			candidates->lists[candidates->count++] =
+				(struct order_list){bucket->orders, bucket->orders + bucket->count};
 	}
+	if (globbed)
+		candidates->lists[candidates->count++] =
+			(struct order_list){candidates->globbed, candidates->globbed + globbed};
 }
 
 const struct rule *candidates_next(struct candidates *candidates, const struct rules *rules)
@@ -360,10 +390,10 @@ int rules_match(const struct rules *rules, const struct rule_subject *subject, s
 	struct rule_result result = {.roles = RULE_TOOL};
 	struct candidates candidates;
 	const struct rule *rule;
-	struct view view;
+	struct view view, parent;
 	uint32_t found = 0; // bit per section
 
-	view_init(&view, rules, subject);
+	view_init(&view, rules, subject, &parent);
 	if (view.interpreter && view.interpreter->shell)
 		result.roles |= RULE_SHELL;
 	candidates_begin(&candidates, rules, &view);
@@ -417,7 +447,7 @@ int rules_explain(const struct rules *rules, const struct rule_subject *subject,
 	struct rule_result result;
 	const struct rule *rule;
 	struct arena arena;
-	struct view view;
+	struct view view, parent;
 	uint32_t found = 0;
 	int error;
 
@@ -427,7 +457,7 @@ int rules_explain(const struct rules *rules, const struct rule_subject *subject,
 		arena_free(&arena);
 		return error;
 	}
-	view_init(&view, rules, subject);
+	view_init(&view, rules, subject, &parent);
 	buf_printf(out, "program   %s (%s%s%s), known as", view.program,
 		   view.interpreter ? view.interpreter->name : "", view.interpreter ? " " : "",
 		   form_names[view.form]);

@@ -173,6 +173,13 @@ struct redaction {
 	const char *place;
 };
 
+struct needle {
+	const struct needle *next;
+	const char *text; // lower case
+	uint32_t length;
+	const struct redaction *redaction;
+};
+
 struct filter_entry {
 	struct filter_entry *next;
 	struct rules_filter_entry entry;
@@ -184,6 +191,17 @@ struct ending {
 	const char *text;
 	size_t length;
 	uint32_t weight;
+};
+
+// A pattern for program names, kept by its first character (0: it begins with a wildcard).
+struct name_glob {
+	const struct name_glob *next;
+	const struct glob *glob;
+	uint32_t order; // of the rule
+	const struct interpreter *interpreter; // instead of a rule
+};
+struct name_globs {
+	const struct name_glob *heads[256];
 };
 
 struct bucket {
@@ -200,13 +218,12 @@ struct rules {
 	struct bucket *buckets;
 	uint32_t loose_count; // rules with no program name to be found by
 	uint32_t *loose;
-	uint32_t job_count;
-	uint32_t *jobs;
+	struct name_globs rule_globs, interpreter_globs;
 	struct interpreter *interpreters;
 	const struct words *multicall, *utilities, *noise, *sample_ignore;
 	struct redaction *redactions;
-	uint8_t *
-		redact_pairs; // bitmap of the character pairs that begin what must be in a secret's argument
+	struct needle *needles[256]; // plain text of secrets' patterns, by its first characters
+	uint8_t *needle_pairs; // bitmap: some needle begins with this pair
 	struct filter_entry *filters;
 	struct ending *sample_suffixes, *sample_trims;
 	struct rule *first;
@@ -227,18 +244,19 @@ int rules_read_file(struct reader *reader, const char *text, size_t size);
 int rules_index(struct rules *rules); // after the last file
 int rules_redact_prepare(struct rules *rules);
 
-// Names of programs (without wildcards) one of which the condition needs; false when there is no
-// such set.
-bool condition_names(const struct condition *condition,
-		     void (*visit)(void *context, const char *name), void *context);
+// The patterns for program names one of which the condition needs; false when there is no such set.
+typedef void program_fn(void *context, const struct glob *glob);
+bool condition_programs(const struct condition *condition, program_fn *visit, void *context);
 
 // --- matching (core/rules_program.c, core/rules_match.c) -----------------------------------------------------------
 
-enum { VIEW_ARGUMENTS = 64, VIEW_NAMES = 3, VIEW_NAME_SIZE = 64 };
+enum { VIEW_ARGUMENTS = 64, VIEW_NAMES = 3, VIEW_NAME_SIZE = 64, VIEW_GLOBBED = 8 };
 
 // A subject with its program found: what an interpreter runs, else the executable.
 struct view {
 	const struct rule_subject *subject;
+	struct view *parent; // room for the parent's view, NULL: none
+	bool parent_made;
 	const struct interpreter *interpreter; // NULL: none
 	const char *exe_name; // basename, or comm when the executable is unknown; never NULL
 	const char *program; // path, module or class; never NULL
@@ -254,7 +272,8 @@ struct view {
 	char buffers[VIEW_NAMES - 1][VIEW_NAME_SIZE];
 };
 
-void view_init(struct view *view, const struct rules *rules, const struct rule_subject *subject);
+void view_init(struct view *view, const struct rules *rules, const struct rule_subject *subject,
+	       struct view *parent);
 bool condition_holds(const struct rules *rules, const struct condition *condition,
 		     const struct view *view);
 const char *view_subcommand(const struct view *view, const struct words *words);
@@ -272,7 +291,8 @@ struct order_list {
 };
 struct candidates {
 	uint32_t count;
-	struct order_list lists[VIEW_NAMES + 2];
+	struct order_list lists[VIEW_NAMES + 3];
+	uint32_t globbed[VIEW_GLOBBED]; // found by patterns, ascending
 };
 void candidates_begin(struct candidates *candidates, const struct rules *rules,
 		      const struct view *view);

@@ -60,11 +60,13 @@ static void split_arguments(struct view *view, const struct rule_subject *subjec
 
 static const struct interpreter *find_interpreter(const struct rules *rules, const char *name)
 {
-	for (const struct interpreter *interpreter = rules->interpreters; interpreter;
-	     interpreter = interpreter->next)
-		for (uint32_t i = 0; i < interpreter->exe->count; i++)
-			if (glob_matches(interpreter->exe->items[i], name))
-				return interpreter;
+	const struct name_glob *heads[] = {rules->interpreter_globs.heads[(uint8_t)*name],
+					   rules->interpreter_globs.heads[0]};
+
+	for (int i = 0; i < (*name ? 2 : 1); i++)
+		for (const struct name_glob *one = heads[i]; one; one = one->next)
+			if (glob_matches(one->glob, name))
+				return one->interpreter;
 	return NULL;
 }
 
@@ -227,9 +229,12 @@ static void find_names(struct view *view)
 	view->names[view->name_count++] = view->buffers[1];
 }
 
-void view_init(struct view *view, const struct rules *rules, const struct rule_subject *subject)
+void view_init(struct view *view, const struct rules *rules, const struct rule_subject *subject,
+	       struct view *parent)
 {
 	view->subject = subject;
+	view->parent = parent;
+	view->parent_made = false;
 	view->argc = view->name_count = 0;
 	view->interpreter = NULL;
 	view->truncated = false;

@@ -506,6 +506,18 @@ static int read_interpreter(struct reader *reader, const struct node *node)
 	return error;
 }
 
+// The quick look for secrets goes by plain text.
+static int check_needles(struct reader *reader, const struct node *node, const struct globs *globs)
+{
+	for (uint32_t i = 0; globs && i < globs->count; i++)
+		if (strlen(glob_needle(globs->items[i])) < 2)
+			return reader_error(reader, node->line,
+					    "the pattern \"%s\" holds no two plain characters side "
+					    "by side; say more",
+					    glob_pattern(globs->items[i]));
+	return 0;
+}
+
 static int read_redaction(struct reader *reader, const struct node *node)
 {
 	static const struct key keys[] = {
@@ -528,6 +540,9 @@ static int read_redaction(struct reader *reader, const struct node *node)
 	if (!error && !redaction->flags && !redaction->values && !redaction->assignments)
 		error = reader_error(reader, node->line,
 				     "the redaction hides nothing; add flag, value or assignment");
+	error = error ? error : check_needles(reader, node, redaction->flags);
+	error = error ? error : check_needles(reader, node, redaction->values);
+	error = error ? error : check_needles(reader, node, redaction->assignments);
 	for (tail = &reader->rules->redactions; *tail;)
 		tail = &(*tail)->next;
 	if (!error)

@@ -6,6 +6,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <string.h>
+#include <strings.h>
 
 #include "core/rules_private.h"
 
@@ -19,39 +20,64 @@ static uint32_t pair_of(const char *text)
 	       (uint32_t)tolower((unsigned char)text[1]);
 }
 
-static int add_needles(uint8_t *pairs, const struct globs *globs)
+static int add_needles(struct rules *rules, const struct redaction *redaction,
+		       const struct globs *globs)
 {
 	for (uint32_t i = 0; globs && i < globs->count; i++) {
-		const char *needle = glob_needle(globs->items[i]);
-		if (strlen(needle) < 2)
-			return -EINVAL;
-		pairs[pair_of(needle) / 8] |= (uint8_t)(1 << pair_of(needle) % 8);
+		const char *text = glob_needle(globs->items[i]);
+		struct needle *needle = arena_alloc(&rules->arena, sizeof(*needle));
+		if (!needle)
+			return -ENOMEM;
+		uint32_t pair = pair_of(text);
+		struct needle **head = &rules->needles[pair % 256];
+		*needle = (struct needle){*head, text, (uint32_t)strlen(text), redaction};
+		rules->needle_pairs[pair / 8] |= (uint8_t)(1 << pair % 8);
+		*head = needle;
 	}
 	return 0;
 }
 
 int rules_redact_prepare(struct rules *rules)
 {
-	uint8_t *pairs = arena_alloc(&rules->arena, PAIRS_SIZE);
+	int error = 0;
 
-	if (!pairs)
+	rules->needle_pairs = arena_alloc(&rules->arena, PAIRS_SIZE);
+	if (!rules->needle_pairs)
 		return -ENOMEM;
-	memset(pairs, 0, PAIRS_SIZE);
-	for (const struct redaction *redaction = rules->redactions; redaction;
-	     redaction = redaction->next)
-		if (add_needles(pairs, redaction->flags) || add_needles(pairs, redaction->values) ||
-		    add_needles(pairs, redaction->assignments))
-			memset(pairs, 0xff,
-			       PAIRS_SIZE); // a pattern without plain text: look at everything
-	rules->redact_pairs = pairs;
-	return 0;
+	memset(rules->needle_pairs, 0, PAIRS_SIZE);
+	for (const struct redaction *one = rules->redactions; one && !error; one = one->next) {
+		error = add_needles(rules, one, one->flags);
+		error = error ? error : add_needles(rules, one, one->values);
+		error = error ? error : add_needles(rules, one, one->assignments);
+	}
+	return error;
+}
+
+static bool globs_match(const struct globs *globs, const char *text);
+
+// Is some needle at this place, and its redaction about this program?
+static bool needle_at(const struct rules *rules, const char *text, size_t size, uint32_t pair,
+		      const char *program)
+{
+	for (const struct needle *needle = rules->needles[pair % 256]; needle;
+	     needle = needle->next)
+		if (needle->length <= size && !strncasecmp(needle->text, text, needle->length) &&
+		    (!needle->redaction->programs ||
+		     globs_match(needle->redaction->programs, program)))
+			return true;
+	return false;
 }
 
 static bool may_hide(const struct rules *rules, const char *args, uint32_t size)
 {
-	for (uint32_t i = 0; i + 1 < size; i++) {
-		uint32_t pair = pair_of(args + i);
-		if (rules->redact_pairs[pair / 8] >> pair % 8 & 1)
+	const char *end = memchr(args, 0, size), *program = end ? path_base(args) : "";
+	uint32_t pair = 0;
+
+	for (uint32_t i = 0; i < size; i++) {
+		uint8_t c = (uint8_t)args[i];
+		pair = (pair << 8 | (c >= 'A' && c <= 'Z' ? c | 0x20 : c)) & 0xffff;
+		if (i && rules->needle_pairs[pair / 8] >> pair % 8 & 1 &&
+		    needle_at(rules, args + i - 1, size - i + 1, pair, program))
 			return true;
 	}
 	return false;

@@ -12,6 +12,7 @@
 #include "cli/command.h"
 #include "cli/ui.h"
 #include "core/base/cleanup.h"
+#include "core/cgroup_path.h"
 #include "core/rules.h"
 
 static const char default_directory[] = "/etc/tracer/rules.d";
@@ -120,14 +121,39 @@ struct test {
 	int count;
 };
 
+static const char *copy_slice(struct arena *arena, struct cgroup_slice slice)
+{
+	return slice.text ? arena_strndup(arena, slice.text, slice.length) : NULL;
+}
+
+// As the collector reads a cgroup's path.
+static void read_cgroup(const char *path, struct arena *arena, struct rule_subject *subject)
+{
+	struct cgroup_path_facts facts;
+
+	if (!path)
+		return;
+	cgroup_path_parse(path, &facts);
+	subject->cgroup_path = path;
+	subject->container_id = copy_slice(arena, facts.container_id);
+	subject->container_runtime = subject->container_id ? facts.runtime : NULL;
+	subject->pod_uid = copy_slice(arena, facts.pod_uid);
+	subject->ecs_task = copy_slice(arena, facts.ecs_task);
+	subject->slurm_step = copy_slice(arena, facts.slurm_step);
+	subject->slurm_job = facts.slurm_job;
+}
+
 static int run_test(const struct test *test)
 {
+	CLEANUP(arena_free) struct arena arena;
 	CLEANUP(cleanup_rules) struct rules *rules = NULL;
 	CLEANUP(buf_free) struct buf args = BUF_INIT, parent_args = BUF_INIT, out = BUF_INIT;
 	struct rule_subject subject, parent;
 	char comm[16], parent_comm[16];
-	int code = load(test->directory, &rules);
+	int code;
 
+	arena_init(&arena, 1024);
+	code = load(test->directory, &rules);
 	if (code)
 		return code;
 	if (join_arguments(test->words, test->count, &args))
@@ -135,8 +161,9 @@ static int run_test(const struct test *test)
 	subject = subject_of(&args, comm);
 	subject.cwd = test->cwd;
 	subject.engine = test->engine;
-	subject.cgroup_path = test->cgroup;
-	subject.container_runtime = test->container;
+	read_cgroup(test->cgroup, &arena, &subject);
+	if (test->container)
+		subject.container_runtime = test->container;
 	subject.script = test->script;
 	if (test->parent) {
 		if (split_command(test->parent, &parent_args) || !parent_args.length)

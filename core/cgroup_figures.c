@@ -375,6 +375,11 @@ static void read_io(struct reader *reader)
 	name = "blkio.throttle.io_serviced_recursive";
 	if (cgroup_file_read(place.fd, name, reader->text, sizeof(reader->text)) >= 0)
 		take_io_v1(sample, reader->text, false);
+	// The throttling policy counts only while a limit is set on newer kernels: no device is no answer.
+	if (!sample->figures.device_count) {
+		sample->figures.device_count = CGROUP_UNKNOWN;
+		sample->figures.devices_omitted = CGROUP_UNKNOWN;
+	}
 }
 
 static void read_pressures(struct reader *reader)

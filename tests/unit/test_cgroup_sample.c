@@ -221,6 +221,13 @@ static void v1_files_become_the_same_members(void **state)
 	assert_int_equal(yyjson_get_uint(yyjson_obj_get(yyjson_arr_get(io, 0), "reads")), 192);
 	assert_true(yyjson_is_null(yyjson_obj_get(yyjson_arr_get(io, 0), "discards")));
 	yyjson_doc_free(doc);
+	// Nothing counted may mean that nothing counts.
+	write_file(tree, "blkio/job/blkio.throttle.io_service_bytes_recursive", "Total 0\n");
+	write_file(tree, "blkio/job/blkio.throttle.io_serviced_recursive", "Total 0\n");
+	doc = record(tree, sampled(tree, "/job"));
+	expect_null(doc, "io");
+	expect_null(doc, "io_omitted");
+	yyjson_doc_free(doc);
 }
 
 static void an_empty_directory_knows_nothing(void **state)

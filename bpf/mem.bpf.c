@@ -32,21 +32,12 @@ struct {
 	__type(value, struct mem_stall);
 } mem_stalls SEC(".maps");
 
-// Stalls that found a map full.
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, __u64);
-} stalls_lost SEC(".maps");
+__u64 stalls_begun = 0; // user space looks into the maps only when this moves
+__u64 stalls_lost = 0; // found a map full
 
 static __always_inline void stall_lost(void)
 {
-	__u32 zero = 0;
-	__u64 *lost = bpf_map_lookup_elem(&stalls_lost, &zero);
-
-	if (lost)
-		__sync_fetch_and_add(lost, 1);
+	__sync_fetch_and_add(&stalls_lost, 1);
 }
 
 // Not bpf_get_current_task_btf(): that came with 5.11, and these hooks are too rare for its speed to matter.
@@ -62,6 +53,7 @@ static __always_inline void stall_begin(enum stall stall)
 
 	if (BPF_CORE_READ(current_task(), flags) & PF_KTHREAD)
 		return;
+	__sync_fetch_and_add(&stalls_begun, 1);
 	if (bpf_map_update_elem(&stalls_open, &key, &now, BPF_ANY))
 		stall_lost();
 }

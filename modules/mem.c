@@ -70,10 +70,9 @@ static void stall_set(struct mem_state *state, uint32_t pid, const struct mem_st
 
 static void lost_read(struct mem_state *state)
 {
-	uint32_t zero = 0;
-	uint64_t lost;
+	uint64_t lost = state->skeleton->bss->stalls_lost;
 
-	if (bpf_map_lookup_elem(bpf_map__fd(state->skeleton->maps.stalls_lost), &zero, &lost) || lost <= state->lost)
+	if (lost <= state->lost)
 		return;
 	agent_gap(state->host->agent, "mem", "a stall not counted, map full", lost - state->lost);
 	state->lost = lost;
@@ -88,7 +87,7 @@ static int mem_tick(void *data, uint64_t now_boot_ns)
 	struct mem_stall stall;
 	int result;
 
-	if (now_boot_ns - state->read_ns < STALLS_INTERVAL_NS)
+	if (now_boot_ns - state->read_ns < STALLS_INTERVAL_NS || !state->skeleton->bss->stalls_begun)
 		return 0;
 	state->read_ns = now_boot_ns;
 	for (result = bpf_map_get_next_key(fd, NULL, &next); !result;) {
@@ -109,7 +108,8 @@ static void mem_process_end(void *data, struct process *process)
 	struct mem_stall stall;
 
 	process->reclaim_stall_ns = process->compaction_stall_ns = 0;
-	if (!bpf_map_lookup_elem(fd, &process->pid, &stall) && stall.start_ns == process->start_boot_ns) {
+	if (state->skeleton->bss->stalls_begun && !bpf_map_lookup_elem(fd, &process->pid, &stall) &&
+	    stall.start_ns == process->start_boot_ns) {
 		process->reclaim_stall_ns = stall.reclaim_ns;
 		process->compaction_stall_ns = stall.compaction_ns;
 		bpf_map_delete_elem(fd, &process->pid);

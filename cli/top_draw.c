@@ -18,7 +18,7 @@ struct draw {
 // Ends a line, clearing what an older frame left of it.
 static void draw_end(struct draw *draw)
 {
-	fputs(draw->batch ? "\n" : "\033[K\r\n", draw->ui->out);
+	fputs(draw->batch ? "\n" : "\033[K\n", draw->ui->out);
 	draw->line++;
 }
 
@@ -74,46 +74,67 @@ static void draw_search(struct draw *draw)
 	draw_end(draw);
 }
 
+// Narrow terminals do without threads, waiting and some of the name.
+static bool draw_narrow(const struct draw *draw)
+{
+	return draw->view->columns < 96;
+}
+
+static unsigned draw_name_width(const struct draw *draw)
+{
+	return draw->view->columns < 120 ? 18 : 26;
+}
+
 static void draw_heading(struct draw *draw)
 {
-	bool process = draw->view->group == TOP_PROCESS,
-	     container = draw->view->group == TOP_CONTAINER;
-	const char *name = process ? "tool" : top_group_names[draw->view->group];
+	bool process = draw->view->group == TOP_PROCESS;
+	const char *detail = process				  ? "command"
+			     : draw->view->group == TOP_CONTAINER ? "cgroup"
+			     : draw->view->group == TOP_RUN	  ? "engine"
+								  : "run";
 
-	fprintf(draw->ui->out, "%s%8s%5s%8s%8s%8s%8s%9s%9s  %-26s  %s",
-		ui_style(draw->ui, UI_REVERSE), process ? "pid" : "procs", "thr", "%CPU", "%wait",
-		"memory", "read/s", "write/s", "CPU", name,
-		process			       ? "command"
-		: container		       ? "cgroup"
-		: draw->view->group == TOP_RUN ? "engine"
-					       : "run");
+	fprintf(draw->ui->out, "%s%8s", ui_style(draw->ui, UI_REVERSE), process ? "pid" : "procs");
+	fputs(draw_narrow(draw) ? "    %CPU" : "  thr    %CPU   %wait", draw->ui->out);
+	fprintf(draw->ui->out, "%8s%8s%9s%9s  %-*s  %s", "memory", "read/s", "write/s", "CPU",
+		(int)draw_name_width(draw), process ? "tool" : top_group_names[draw->view->group],
+		detail);
 	fputs(draw->batch || !draw->ui->colour ? "" : "\033[K", draw->ui->out);
 	fprintf(draw->ui->out, "%s", ui_style(draw->ui, UI_PLAIN));
 	draw_end(draw);
 }
 
-static void draw_row(struct draw *draw, const struct top_row *row)
+static void draw_numbers(struct draw *draw, const struct top_row *row)
 {
-	char first[UI_NUMBER_SIZE], threads[UI_NUMBER_SIZE], cpu[UI_NUMBER_SIZE],
-		waiting[UI_NUMBER_SIZE];
-	char memory[UI_NUMBER_SIZE], read[UI_NUMBER_SIZE], write[UI_NUMBER_SIZE],
-		time[UI_NUMBER_SIZE], text[1700];
-	const struct ui *ui = draw->ui;
-	unsigned fixed = 8 + 5 + 8 + 8 + 8 + 8 + 9 + 9 + 2 + 26 + 2;
+	FILE *out = draw->ui->out;
+	char number[UI_NUMBER_SIZE];
 
 	if (row->pid)
-		snprintf(first, sizeof(first), "%u", row->pid);
+		fprintf(out, "%8u", row->pid);
 	else
-		ui_count(first, row->processes);
-	fprintf(ui->out, "%8s%5s%s%8s%s%8s%8s%8s%9s%9s  ", first, ui_count(threads, row->threads),
-		ui_style(ui, row->cpu >= 0.5 ? UI_BOLD : UI_PLAIN), draw_percent(cpu, row->cpu),
-		ui_style(ui, UI_PLAIN), draw_percent(waiting, row->waiting),
-		ui_bytes(memory, row->rss_bytes), draw_rate(read, row->read),
-		draw_rate(write, row->write), ui_duration(time, row->cpu_ns));
-	ui_fit(ui, text, sizeof(text), row->name, 26);
-	ui_pad(ui, text, -26);
-	if (draw->view->columns > fixed + 8) {
-		ui_fit(ui, text, sizeof(text), row->detail, draw->view->columns - fixed);
+		fprintf(out, "%8s", ui_count(number, row->processes));
+	if (!draw_narrow(draw))
+		fprintf(out, "%5s", ui_count(number, row->threads));
+	fprintf(out, "%s%8s%s", ui_style(draw->ui, row->cpu >= 0.5 ? UI_BOLD : UI_PLAIN),
+		draw_percent(number, row->cpu), ui_style(draw->ui, UI_PLAIN));
+	if (!draw_narrow(draw))
+		fprintf(out, "%8s", draw_percent(number, row->waiting));
+	fprintf(out, "%8s", ui_bytes(number, row->rss_bytes));
+	fprintf(out, "%8s", draw_rate(number, row->read));
+	fprintf(out, "%9s", draw_rate(number, row->write));
+	fprintf(out, "%9s  ", ui_duration(number, row->cpu_ns));
+}
+
+static void draw_row(struct draw *draw, const struct top_row *row)
+{
+	unsigned name = draw_name_width(draw), used = (draw_narrow(draw) ? 50 : 63) + 2 + name + 2;
+	const struct ui *ui = draw->ui;
+	char text[1700];
+
+	draw_numbers(draw, row);
+	ui_fit(ui, text, sizeof(text), row->name, name);
+	ui_pad(ui, text, -(int)name);
+	if (draw->view->columns > used + 4) {
+		ui_fit(ui, text, sizeof(text), row->detail, draw->view->columns - used);
 		fprintf(ui->out, "  %s%s%s", ui_style(ui, UI_DIM), text, ui_style(ui, UI_PLAIN));
 	}
 	draw_end(draw);

@@ -26,9 +26,9 @@ static void screen_restore(void)
 	if (!screen_taken)
 		return;
 	screen_taken = 0;
+	tcsetattr(STDIN_FILENO, TCSANOW, &screen_before);
 	ignored = write(STDOUT_FILENO, screen_leave, sizeof(screen_leave) - 1);
 	(void)ignored;
-	tcsetattr(STDIN_FILENO, TCSANOW, &screen_before);
 }
 
 static void screen_take(void)

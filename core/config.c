@@ -189,6 +189,8 @@ void config_unknown(const struct config *config, const char *key, struct buf *ou
 	}
 	if (nearest)
 		buf_printf(out, "; did you mean %s?", nearest);
+	else
+		buf_append_char(out, '.');
 	buf_append_string(out, " Allowed here: ");
 	for (size_t i = 0; i < config->count; i++) {
 		const char *other = config->entries[i].key;

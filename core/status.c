@@ -41,6 +41,8 @@ struct status_server {
 	status_fill_fn *fill;
 	void *context;
 	struct buf snapshot; // shared by the clients there are
+	uint64_t snapshot_until_ns; // it serves new clients until then; 0: there is none
+	bool armed; // the timer
 	struct status_client clients[STATUS_CLIENTS_MAX];
 	unsigned client_count;
 	struct status_counts counts;
@@ -56,12 +58,6 @@ static void status_client_end(struct status_client *client, bool whole)
 	server->client_count--;
 	server->counts.served += whole;
 	server->counts.cut += !whole;
-	if (server->client_count)
-		return;
-	// The memory of a large snapshot is not kept for the next one, which may never come.
-	buf_free(&server->snapshot);
-	server->snapshot = (struct buf)BUF_INIT;
-	loop_timer_set(server->timer, 0);
 }
 
 static void status_client_send(struct status_client *client)
@@ -102,16 +98,31 @@ static void status_check_deadlines(void *context, uint64_t now_ns)
 		if (client->fd >= 0 && now_ns - client->since_ns > STATUS_CLIENT_MAX_NS)
 			status_client_end(client, false);
 	}
+	if (server->client_count)
+		return;
+	// The memory of a large snapshot is not kept for the next client, who may never come.
+	buf_free(&server->snapshot);
+	server->snapshot = (struct buf)BUF_INIT;
+	server->snapshot_until_ns = 0;
+	server->armed = false;
+	loop_timer_set(server->timer, 0);
 }
 
 static int status_take_snapshot(struct status_server *server)
 {
-	if (server->client_count)
+	uint64_t begin_ns = clock_boot_ns(), cost_ns;
+
+	if (server->client_count || begin_ns < server->snapshot_until_ns)
 		return 0;
 	buf_reset(&server->snapshot);
 	server->fill(server->context, &server->snapshot);
 	if (buf_error(&server->snapshot) < 0 || server->snapshot.length > STATUS_SNAPSHOT_MAX)
 		return -ENOMEM;
+	// Clients that come all the time cost a tenth of a core at most.
+	cost_ns = clock_boot_ns() - begin_ns;
+	server->snapshot_until_ns =
+		begin_ns + cost_ns +
+		(cost_ns < STATUS_SNAPSHOT_MIN_NS / 9 ? STATUS_SNAPSHOT_MIN_NS : cost_ns * 9);
 	return 0;
 }
 
@@ -133,8 +144,11 @@ static void status_client_begin(struct status_server *server, int fd)
 		return;
 	}
 	*client = (struct status_client){.server = server, .fd = fd, .since_ns = clock_boot_ns()};
-	if (server->client_count++ == 0)
+	server->client_count++;
+	// Not set anew: clients that keep coming must not put off the deadline of those before.
+	if (!server->armed)
 		loop_timer_set(server->timer, 1000000000);
+	server->armed = true;
 	shutdown(fd, SHUT_RD);
 	status_client_send(client);
 }

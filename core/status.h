@@ -16,6 +16,8 @@
 
 enum { STATUS_CLIENTS_MAX = 16 };
 #define STATUS_CLIENT_MAX_NS UINT64_C(5000000000)
+#define STATUS_SNAPSHOT_MIN_NS \
+	UINT64_C(100000000) // least time between two; clients in between get the older
 #define STATUS_SNAPSHOT_MAX ((size_t)64 * 1024 * 1024)
 
 struct loop;

@@ -219,6 +219,8 @@ static void clients_that_leave_do_no_harm(void **state)
 	usleep(200000);
 	assert_int_equal(status_fetch(test->path, 5000000000, &text), 0);
 	assert_int_equal(text.length, 8 << 20);
+	// They did not cost a snapshot each.
+	assert_true(test->snapshots < 60);
 	buf_free(&text);
 	test_end(test);
 }

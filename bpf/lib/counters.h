@@ -5,6 +5,7 @@
 
 #include "bpf/lib/kernel.h"
 
+#include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
 
 #include "bpf/event.h"
@@ -63,14 +64,14 @@ static __always_inline struct clock_shifts *clock_shifts_all(void)
 // brings exec_start up to now.
 static __always_inline void clock_shift_learn(void)
 {
-	struct task_struct *task = bpf_get_current_task_btf();
+	const struct task_struct *task = (const void *)bpf_get_current_task();
 	struct clock_shifts *shifts = clock_shifts_all();
 	__u32 cpu = bpf_get_smp_processor_id();
 	__u64 now = bpf_ktime_get_ns();
 
 	if (!shifts || cpu >= CLOCK_SHIFT_CPUS_MAX)
 		return;
-	shifts->of[cpu].shift_ns = now - task->se.exec_start;
+	shifts->of[cpu].shift_ns = now - BPF_CORE_READ(task, se.exec_start);
 	shifts->of[cpu].learnt_ns = now;
 }
 

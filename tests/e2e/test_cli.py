@@ -414,3 +414,12 @@ def test_a_client_that_never_reads_does_not_hold_the_collector(collector):
 def test_other_users_see_the_state_but_no_processes(collector):
     _, state, processes = collector
     assert os.stat(state).st_mode & 0o777 == 0o666 and os.stat(processes).st_mode & 0o777 == 0o600
+
+
+def test_the_document_of_the_configuration_is_complete():
+    rows = re.findall(r"^\| `([a-z_.]+)` \| (?:`([^`]+)`|none) \|", (ROOT / "docs" / "config.md").read_text(), re.M)
+    documented = {"--" + re.sub("[._]", "-", key): default or "none" for key, default in rows}
+    # Joins what --help wraps.
+    text = re.sub(r"\n {30}", " ", tracer("collect", "--help").stdout.decode().split("\nConfiguration")[1])
+    declared = dict(re.findall(r"^  (--[a-z-]+) .*\(default: ([^)]*)\)$", text, re.M))
+    assert documented == declared

@@ -59,7 +59,7 @@ ROOT := $(CURDIR)
 WARN := -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wformat=2 \
 	-Wpointer-arith -Wundef -Wwrite-strings -Wno-unused-parameter
 # clang minds a va_list format that gcc knows to be checked by the caller's attribute.
-CLANG_WARN := -Wno-format-nonliteral
+CLANG_WARN := -Wno-format-nonliteral -Wno-gnu-variable-sized-type-not-at-end
 WARN += $(if $(findstring clang,$(CC)),$(CLANG_WARN))
 # Paths of the machine are cut out of every object, so that two folders give the same bytes.
 PREFIX_MAP := -ffile-prefix-map=$(ROOT)/= -ffile-prefix-map=$(ROOT)=.

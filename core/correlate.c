@@ -14,6 +14,8 @@
 enum process_bit {
 	BIT_BOUNDARY = 1 << 0, // its children begin runs (a fork inherits this until it execs)
 	BIT_SHELL = 1 << 1,
+	BIT_PLACED =
+		1 << 2, // its cgroup's job was looked at; below, a task may have joined an engine
 };
 
 enum { PARENTS_SEEN = 3, SIBLINGS_SEEN = 256, BOUNDARY_LEVELS = 3 };
@@ -387,6 +389,8 @@ int correlate_fork(struct correlate *correlate, struct process *process)
 		return 0;
 	set_tool(correlate, process, parent->image ? parent->image->tool : NULL);
 	set_bits(process, bits_of(parent) | (is_boundary(parent) ? BIT_BOUNDARY : 0));
+	if (process->cgroup != parent->cgroup)
+		set_bits(process, bits_of(process) & ~(uintptr_t)BIT_PLACED);
 	set_run(process, parent->run);
 	set_task(process, parent->task);
 	if (!is_run_root(parent) || !(bits_of(parent) & BIT_SHELL) ||
@@ -429,10 +433,19 @@ static int exec_inside(struct correlate *correlate, struct process *process,
 			     : 0;
 }
 
+static int place_in_job(struct correlate *correlate, struct process *process,
+			const struct rule_result *result)
+{
+	if (!(result->roles & RULE_JOB) || bits_of(process) & BIT_PLACED)
+		return 0;
+	set_bits(process, bits_of(process) | BIT_PLACED);
+	return enter_job(correlate, process, result);
+}
+
 static int exec_place(struct correlate *correlate, struct process *process,
 		      const struct rule_result *result, bool inherited_boundary)
 {
-	int error = result->roles & RULE_JOB ? enter_job(correlate, process, result) : 0;
+	int error = place_in_job(correlate, process, result);
 
 	if (error)
 		return error;
@@ -459,7 +472,8 @@ int correlate_exec(struct correlate *correlate, struct process *process)
 	if (error)
 		return error;
 	set_tool(correlate, process, result.tool);
-	set_bits(process, result.roles & RULE_SHELL ? BIT_SHELL : 0);
+	set_bits(process,
+		 (bits_of(process) & BIT_PLACED) | (result.roles & RULE_SHELL ? BIT_SHELL : 0));
 	error = exec_place(correlate, process, &result, inherited);
 	if (error || !process->task)
 		return error;
@@ -471,9 +485,10 @@ int correlate_cgroup(struct correlate *correlate, struct process *process)
 	struct rule_result result;
 	int error = match(correlate, process, &result);
 
-	if (error || !(result.roles & RULE_JOB))
+	if (error)
 		return error;
-	return enter_job(correlate, process, &result);
+	set_bits(process, bits_of(process) & ~(uintptr_t)BIT_PLACED);
+	return place_in_job(correlate, process, &result);
 }
 
 void correlate_end(struct correlate *correlate, struct process *process)

@@ -387,6 +387,277 @@ static void runs_and_tasks_outlive_their_processes(void **state)
 	task_release(task);
 }
 
+static struct cgroup slurm_cgroup(int64_t job, const char *step)
+{
+	return (struct cgroup){.path = "/slurm",
+			       .runtime = "slurm",
+			       .slurm_job = job,
+			       .slurm_uid = -1,
+			       .slurm_step = step};
+}
+
+static void a_slurm_job_is_a_run_and_its_steps_are_tasks(void **state)
+{
+	struct world *world = *state;
+	struct cgroup batch = slurm_cgroup(12, "batch"), step = slurm_cgroup(12, "0"),
+		      other = slurm_cgroup(13, "batch");
+	struct process *init = start(world, NULL, "/sbin/init", "init");
+	struct process *slurmd = start(world, init, "/usr/sbin/slurmd", "slurmd");
+	struct process *stepd = start(world, slurmd, "/usr/sbin/slurmstepd", "slurmstepd");
+	struct process *script = spawn(world, stepd), *second = spawn(world, stepd),
+		       *third = spawn(world, stepd);
+
+	assert_null(stepd->run);
+	script->cgroup = &batch; // moved between fork and exec
+	assert_int_equal(correlate_cgroup(world->correlate, script), 0);
+	become(world, script, "/usr/bin/bash", "/bin/bash|/var/spool/slurmd/job00012/slurm_script");
+	struct process *bwa = start(world, script, "/usr/bin/bwa", "bwa|mem|r.fa|A_1.fq");
+	second->cgroup = &step;
+	assert_int_equal(correlate_cgroup(world->correlate, second), 0);
+	become(world, second, "/usr/bin/samtools", "samtools|sort|A.bam");
+	third->cgroup = &other;
+	become(world, third, "/usr/bin/bwa", "bwa|index|x");
+
+	assert_string_equal(script->run->id, "slurm-12");
+	assert_string_equal(script->run->engine, "slurm");
+	assert_string_equal(script->task->id, "batch");
+	assert_ptr_equal(bwa->task, script->task);
+	assert_task(bwa, "bwa mem");
+	assert_string_equal(bwa->task->sample, "A");
+	assert_ptr_equal(second->run, script->run);
+	assert_string_equal(second->task->id, "0");
+	assert_task(second, "samtools sort");
+	assert_string_equal(second->task->sample, "A");
+	assert_int_equal(script->run->task_count, 2);
+	assert_string_equal(third->run->id, "slurm-13");
+}
+
+static void a_slurm_job_without_cgroups_is_known_by_its_script(void **state)
+{
+	struct world *world = *state;
+	struct process *init = start(world, NULL, "/sbin/init", "init");
+	struct process *stepd = start(world, init, "/usr/sbin/slurmstepd", "slurmstepd");
+	struct process *script = start(world, stepd, "/usr/bin/bash",
+				       "/bin/bash|/var/spool/slurmd/job00012/slurm_script");
+	struct process *bwa = start(world, script, "/usr/bin/bwa", "bwa|mem|r.fa|A_1.fq");
+
+	assert_string_equal(script->run->id, "slurm-12");
+	assert_string_equal(bwa->task->id, "batch");
+}
+
+static void an_engine_in_a_job_runs_below_it(void **state)
+{
+	struct world *world = *state;
+	struct cgroup batch = slurm_cgroup(12, "batch");
+	struct process *init = start(world, NULL, "/sbin/init", "init");
+	struct process *script =
+		spawn(world, start(world, init, "/usr/sbin/slurmstepd", "slurmstepd"));
+
+	script->cgroup = &batch;
+	become(world, script, "/usr/bin/bash", "/bin/bash|/var/spool/slurmd/job00012/slurm_script");
+	struct process *engine =
+		start(world, script, "/usr/bin/python3", "python3|/usr/bin/snakemake|-c1");
+	struct process *job = start(world, engine, "/usr/bin/bash", "/bin/bash|-c|bwa index x");
+	become(world, job, "/usr/bin/bwa", "bwa|index|x");
+
+	assert_string_equal(engine->run->engine, "snakemake");
+	assert_string_equal(engine->run->parent->id, "slurm-12");
+	assert_null(engine->task);
+	assert_ptr_equal(job->run, engine->run);
+	assert_task(job, "bwa index");
+}
+
+static void a_job_that_is_known_late_takes_the_engine_in(void **state)
+{
+	struct world *world = *state;
+	struct cgroup batch = slurm_cgroup(12, "batch");
+	struct process *engine = start(world, login_shell(world), "/usr/bin/python3",
+				       "python3|/usr/bin/snakemake|-c1");
+
+	assert_null(engine->run->parent);
+	engine->cgroup = &batch;
+	assert_int_equal(correlate_cgroup(world->correlate, engine), 0);
+	assert_int_equal(correlate_cgroup(world->correlate, engine), 0);
+	assert_string_equal(engine->run->engine, "snakemake");
+	assert_string_equal(engine->run->parent->id, "slurm-12");
+	assert_null(engine->run->parent->parent);
+}
+
+static void a_container_is_a_run_and_its_init_is_the_root(void **state)
+{
+	struct cgroup cgroup = {.path = "/x",
+				.runtime = "docker",
+				.container_id = "0123456789abcdef",
+				.slurm_job = -1};
+	struct world *world = *state;
+	struct process *init = start(world, NULL, "/sbin/init", "init");
+	struct process *shim = start(world, init, "/usr/bin/containerd-shim-runc-v2",
+				     "containerd-shim-runc-v2|-id|x");
+	struct process *process = start(world, shim, "/usr/bin/runc", "runc|init");
+
+	process->cgroup = &cgroup;
+	assert_int_equal(correlate_cgroup(world->correlate, process), 0);
+	become(world, process, "/bin/bash", "/bin/bash|-c|bwa index a; samtools view b");
+	struct process *one = start(world, process, "/usr/bin/bwa", "bwa|index|a");
+	struct process *two = start(world, process, "/usr/bin/samtools", "samtools|view|b");
+
+	assert_string_equal(process->run->id, "container-0123456789ab");
+	assert_string_equal(process->run->name, "docker 0123456789ab");
+	assert_ptr_equal(one->run, process->run);
+	assert_task(one, "bwa index");
+	assert_task(two, "samtools view");
+	assert_null(process->task);
+}
+
+static void a_task_in_a_container_joins_the_engine_on_its_host(void **state)
+{
+	static const char work[] = "/data/work/ab/cdef1234567890abcdef1234567890";
+	struct cgroup cgroup = {.path = "/x",
+				.runtime = "docker",
+				.container_id = "0123456789abcdef",
+				.slurm_job = -1};
+	struct world *world = *state;
+	struct process *engine =
+		root(world, "/usr/bin/java", "java|-jar|nextflow-24.10.0-one.jar|run|main.nf");
+	struct process *wrapper =
+		start_in(world, engine, "/usr/bin/bash", "/bin/bash|-ue|.command.run", work);
+	struct process *shim =
+		start(world, world->processes[0], "/usr/bin/containerd-shim-runc-v2", "shim");
+	struct process *inner = spawn(world, shim);
+
+	inner->cgroup = &cgroup;
+	become_in(world, inner, "/bin/bash", "/bin/bash|-ue|.command.sh", NULL, work);
+	struct process *tool = start(world, inner, "/usr/bin/bwa", "bwa|mem|r|s_1.fq");
+
+	assert_ptr_equal(inner->task, wrapper->task);
+	assert_ptr_equal(tool->task, wrapper->task);
+	assert_ptr_equal(tool->run, engine->run);
+	assert_task(wrapper, "bwa mem");
+	become(world, inner, "/usr/bin/gzip", "gzip|x");
+	assert_ptr_equal(inner->task, wrapper->task);
+}
+
+static void samples_are_handed_on_along_the_files(void **state)
+{
+	struct world *world = *state;
+	struct process *script = root(world, "/usr/bin/bash", "bash|x.sh");
+	struct process *align = start(world, script, "/usr/bin/bwa",
+				      "bwa|mem|-o|tmp1.bam|r.fa|NA1_R1.fastq.gz|NA1_R2.fastq.gz");
+	struct process *sort =
+		start(world, script, "/usr/bin/samtools", "samtools|sort|-o|next1.bam|./tmp1.bam");
+	struct process *call = start(world, script, "/usr/bin/gatk",
+				     "gatk|HaplotypeCaller|-I|next1.bam|--dbsnp|known.vcf.gz");
+	struct process *second =
+		start(world, script, "/usr/bin/bwa", "bwa|mem|-o|tmp2.bam|r.fa|NA2_R1.fastq.gz");
+	struct process *call2 = start(world, script, "/usr/bin/gatk",
+				      "gatk|HaplotypeCaller|-I|tmp2.bam|--dbsnp|known.vcf.gz");
+	struct process *part =
+		start(world, script, "/usr/bin/samtools", "samtools|index|NA2.chr7.bam");
+	struct process *joint =
+		start(world, script, "/usr/bin/samtools", "samtools|merge|tmp1.bam|tmp2.bam");
+	struct process *known = start(world, script, "/usr/bin/tabix", "tabix|other.vcf");
+
+	assert_string_equal(align->task->sample, "NA1");
+	assert_string_equal(sort->task->sample, "NA1");
+	assert_string_equal(call->task->sample, "NA1");
+	assert_string_equal(second->task->sample, "NA2");
+	assert_string_equal(call2->task->sample, "NA2");
+	assert_string_equal(part->task->sample, "NA2");
+	assert_null(joint->task->sample);
+	assert_string_equal(known->task->sample, "other");
+}
+
+static void a_boundary_inside_a_run_does_not_end_it(void **state)
+{
+	struct world *world = *state;
+	struct process *script = root(world, "/usr/bin/bash", "bash|x.sh");
+	struct process *screen = start(world, script, "/usr/bin/tmux", "tmux|new|-d|bwa index x");
+	struct process *daemon = start(world, screen, "/usr/bin/bwa", "bwa|index|x");
+
+	assert_ptr_equal(daemon->run, script->run);
+	assert_ptr_equal(daemon->task, screen->task);
+}
+
+static void without_a_known_parent_there_is_no_run(void **state)
+{
+	struct world *world = *state;
+	struct process *orphan = start(world, NULL, "/usr/bin/bwa", "bwa|index|x");
+
+	orphan->pid = 5000;
+	assert_null(spawn(world, orphan)->run);
+}
+
+static void a_task_of_many_tools_is_called_after_the_telling_ones(void **state)
+{
+	struct world *world = *state;
+	struct process *engine = root(world, "/usr/bin/python3", "python3|/usr/bin/snakemake|-c1");
+	struct process *job = start(world, engine, "/usr/bin/bash", "/bin/bash|-c|...");
+
+	start(world, job, "/usr/bin/mkdir", "mkdir|x");
+	assert_task(job, "mkdir");
+	start(world, job, "/usr/bin/sort", "sort|x");
+	assert_task(job, "sort");
+	start(world, job, "/home/u/mytool", "mytool");
+	assert_task(job, "mytool");
+	start(world, job, "/usr/bin/bwa", "bwa|mem|x");
+	assert_task(job, "bwa mem");
+	start(world, job, "/usr/bin/cat", "cat");
+	start(world, job, "/usr/bin/samtools", "samtools|sort|x");
+	start(world, job, "/usr/bin/samtools", "samtools|sort|y");
+	start(world, job, "/usr/bin/samtools", "samtools|index|x");
+	assert_task(job, "bwa mem + samtools sort + samtools index");
+	start(world, job, "/usr/bin/fastqc", "fastqc|x");
+	assert_task(job, "bwa mem + samtools sort + samtools index + ...");
+}
+
+static void a_record_names_tool_task_run_and_sample(void **state)
+{
+	CLEANUP(buf_free) struct buf out = BUF_INIT;
+	struct world *world = *state;
+	struct process *script = root(world, "/usr/bin/bash", "bash|x.sh");
+	struct process *child = start(world, script, "/usr/bin/samtools", "samtools|index|S1.bam");
+	struct json json = json_to(&out);
+	char expect[512];
+
+	json_open_object(&json);
+	correlate_write(child, &json);
+	json_close_object(&json);
+	snprintf(expect, sizeof(expect),
+		 "{\"tool\":\"samtools index\",\"task\":\"%s\",\"task_name\":\"samtools "
+		 "index\",\"run\":\"%s\","
+		 "\"run_name\":\"x.sh\",\"run_parent\":null,\"engine\":\"script\",\"sample\":"
+		 "\"S1\"}",
+		 child->task->id, child->run->id);
+	assert_string_equal(out.data, expect);
+	buf_reset(&out);
+	json = json_to(&out);
+	json_open_object(&json);
+	correlate_write(world->processes[0], &json);
+	json_close_object(&json);
+	assert_non_null(strstr(out.data, "\"task\":null,\"task_name\":null,\"run\":null"));
+}
+
+// A chain of shells as deep as the table, then its end in both directions: nothing may recurse or stay behind.
+static void deep_and_wide_trees_cost_no_stack(void **state)
+{
+	struct world *world = *state;
+	struct process *top = root(world, "/usr/bin/bash", "bash|x.sh"), *process = top;
+
+	for (int i = 0; i < 1500; i++)
+		process = start(world, process, "/usr/bin/bash", "bash|y.sh");
+	assert_ptr_equal(process->run, top->run);
+	for (int i = 0; i < 1500; i++)
+		process = start(world, top, "/usr/bin/python3", "python3|/usr/bin/snakemake|-c1");
+	assert_int_equal(top->run->task_count, 1);
+	process = top;
+	for (int i = 0; i < 500; i++) {
+		struct process *engine =
+			start(world, process, "/usr/bin/python3", "python3|/usr/bin/snakemake|-c1");
+		process = start(world, engine, "/usr/bin/bash", "bash|-c|snakemake");
+	}
+	assert_string_equal(process->run->engine, "snakemake");
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, world_set_up, world_tear_down)
@@ -401,6 +672,18 @@ int main(void)
 		TEST(a_nested_engine_opens_a_run_below),
 		TEST(children_of_a_boundary_are_runs_and_pipelines_are_one),
 		TEST(runs_and_tasks_outlive_their_processes),
+		TEST(a_slurm_job_is_a_run_and_its_steps_are_tasks),
+		TEST(a_slurm_job_without_cgroups_is_known_by_its_script),
+		TEST(an_engine_in_a_job_runs_below_it),
+		TEST(a_job_that_is_known_late_takes_the_engine_in),
+		TEST(a_container_is_a_run_and_its_init_is_the_root),
+		TEST(a_task_in_a_container_joins_the_engine_on_its_host),
+		TEST(samples_are_handed_on_along_the_files),
+		TEST(a_boundary_inside_a_run_does_not_end_it),
+		TEST(without_a_known_parent_there_is_no_run),
+		TEST(a_task_of_many_tools_is_called_after_the_telling_ones),
+		TEST(a_record_names_tool_task_run_and_sample),
+		TEST(deep_and_wide_trees_cost_no_stack),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -256,11 +256,20 @@ static void text_tolerated(const struct text *text)
 	ui_paragraphs(text->ui, line.data, 4, 0);
 }
 
+// The command's own end is in the heading: alone it makes no list.
+static bool text_only_in_heading(const struct text *text)
+{
+	const struct report *report = text->report;
+
+	return report->setup.command && report->total.sum.failures == 1 && report->failures &&
+	       report->failures->first_ns == report->total.root_ns;
+}
+
 void text_failures(const struct text *text)
 {
 	unsigned lines = 0, hidden;
 
-	if (text->report->total.sum.failures == 0)
+	if (text->report->total.sum.failures == 0 || text_only_in_heading(text))
 		return;
 	text_heading(text, "Failures", NULL);
 	hidden = text_failed_owners(text, &text->report->total, &lines);
@@ -350,13 +359,11 @@ void text_slowest(const struct text *text)
 
 static void text_note(const struct text *text, const char *note)
 {
-	CLEANUP(buf_free) struct buf line = BUF_INIT;
 	char safe[REPORT_TEXT_MAX * 2];
 
 	ui_escape(safe, sizeof(safe), note);
-	buf_printf(&line, "%s %s", text->ui->unicode ? "·" : "-", safe);
-	if (buf_error(&line) == 0)
-		ui_paragraphs(text->ui, line.data, 2, 0);
+	fprintf(text->out, "  %s ", text->ui->unicode ? "·" : "-");
+	ui_paragraphs(text->ui, safe, 4, 4);
 }
 
 static void text_note_unknown(const struct text *text, const char *what, uint64_t unknown)

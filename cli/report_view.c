@@ -318,7 +318,7 @@ static struct report_view *view_of_run(struct report *report, const struct repor
 				       bool unicode)
 {
 	struct report_view *view = view_new(report, run);
-	struct report_view *tasks = NULL, **tail = &tasks;
+	struct report_view *tasks = NULL, **tail = &tasks, *only;
 	size_t task_count = 0;
 
 	if (!view)
@@ -343,6 +343,13 @@ static struct report_view *view_of_run(struct report *report, const struct repor
 	for (const struct report_node *child = run->children; child; child = child->next) {
 		if (child->kind == REPORT_RUN)
 			view_append(&tail, view_of_run(report, child, unicode));
+	}
+	// A run of one program needs no second line for it.
+	only = view->children;
+	if (only && !only->next && !only->children && !only->fold && only->kind != REPORT_RUN) {
+		view->only_tool = only->only_tool ? only->only_tool : only->label;
+		view->failed = only->failed;
+		view->children = NULL;
 	}
 	return view;
 }

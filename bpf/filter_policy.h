@@ -20,6 +20,14 @@ struct filter_key {
 };
 _Static_assert(sizeof(struct filter_key) == 32, "filter_key");
 
+// Whose policy it is. The pid alone is reused, even before the one who had it is freed.
+struct filter_process {
+	__u32 pid;
+	__u32 reserved;
+	__u64 start_ns; // start_boottime; 0: whoever has the pid
+};
+_Static_assert(sizeof(struct filter_process) == 16, "filter_process");
+
 struct filter_config {
 	__u32 active; // 0: every process is recorded
 	__u32 default_policy; // of a process without a policy of its own

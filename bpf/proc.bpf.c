@@ -99,9 +99,9 @@ int BPF_PROG(proc_fork, struct task_struct *parent, struct task_struct *child)
 		thread_started(child);
 		return 0;
 	}
-	filter_inherit(parent->tgid, child->tgid);
+	filter_inherit(parent->group_leader, child);
 	count_event(RING_LIFECYCLE, EVENT_COUNT_SEEN);
-	if (filter_drops(child->tgid)) {
+	if (filter_drops(child)) {
 		count_event(RING_LIFECYCLE, EVENT_COUNT_FILTERED);
 		return 0;
 	}
@@ -176,9 +176,9 @@ int BPF_PROG(proc_exec, struct task_struct *task, int old_pid, struct linux_binp
 		return 0;
 	event = &scratch->event;
 	identity_fill(&event->identity, task);
-	filter_exec(task->tgid, event->identity.uid, event->identity.cgroup_id, event->identity.comm);
+	filter_exec(task->group_leader, event->identity.uid, event->identity.cgroup_id, event->identity.comm);
 	count_event(RING_LIFECYCLE, EVENT_COUNT_SEEN);
-	if (filter_drops(task->tgid)) {
+	if (filter_drops(task->group_leader)) {
 		count_event(RING_LIFECYCLE, EVENT_COUNT_FILTERED);
 		return 0;
 	}
@@ -259,7 +259,7 @@ int BPF_PROG(proc_exit, struct task_struct *task, bool group_dead)
 		return 0;
 	event = &scratch->event;
 	count_event(RING_LIFECYCLE, EVENT_COUNT_SEEN);
-	if (filter_drops(task->tgid)) {
+	if (filter_drops(task->group_leader)) {
 		count_event(RING_LIFECYCLE, EVENT_COUNT_FILTERED);
 		return 0;
 	}
@@ -331,7 +331,7 @@ int BPF_PROG(proc_free, struct task_struct *task)
 		return 0;
 	count_event(RING_LIFECYCLE, EVENT_COUNT_SEEN);
 	sums = thread_sums_find(tgid, task->start_boottime);
-	if (filter_drops(tgid)) {
+	if (filter_drops(task)) {
 		count_event(RING_LIFECYCLE, EVENT_COUNT_FILTERED);
 	} else {
 		__builtin_memset(&event, 0, sizeof(event));
@@ -349,7 +349,7 @@ int BPF_PROG(proc_free, struct task_struct *task)
 	}
 	if (sums)
 		bpf_map_delete_elem(&thread_sums, &tgid);
-	filter_forget(tgid);
+	filter_forget(task);
 	return 0;
 }
 
@@ -371,10 +371,9 @@ int proc_live(struct bpf_iter__task *ctx)
 	__builtin_memset(&event, 0, sizeof(event));
 	if (task->pid == task->tgid) {
 		identity_fill(&event.identity, task);
-		filter_seed(event.identity.parent.pid, task->tgid, event.identity.uid, event.identity.cgroup_id,
-			    event.identity.comm);
+		filter_seed(task, event.identity.uid, event.identity.cgroup_id, event.identity.comm);
 	}
-	if (filter_drops(task->tgid))
+	if (filter_drops(task->group_leader))
 		return 0;
 	counters_io_zero(&event.counters);
 	if (task->pid != task->tgid) {
@@ -480,7 +479,7 @@ int BPF_PROG(proc_cgroup_attach, struct cgroup *cgroup, const char *path, struct
 	if ((__u32)cgroup->root->hierarchy_id != cgroup_hierarchy || task->flags & PF_KTHREAD)
 		return 0;
 	count_event(RING_LIFECYCLE, EVENT_COUNT_SEEN);
-	if (filter_drops(task->tgid)) {
+	if (filter_drops(task->group_leader)) {
 		count_event(RING_LIFECYCLE, EVENT_COUNT_FILTERED);
 		return 0;
 	}

@@ -85,7 +85,7 @@ int sched_states(struct bpf_iter__task *ctx)
 	if (!task || task->flags & PF_KTHREAD || task->exit_state)
 		return 0;
 	state = task_state(task);
-	if (!(state & (TASK_INTERRUPTIBLE | TASK_UNINTERRUPTIBLE)) || filter_drops(task->tgid))
+	if (!(state & (TASK_INTERRUPTIBLE | TASK_UNINTERRUPTIBLE)) || filter_drops(task->group_leader))
 		return 0;
 	event.process.pid = task->tgid;
 	event.process.start_ns = task->group_leader->start_boottime;

@@ -141,9 +141,10 @@ int filter_tree(int config_fd)
 
 int filter_process(struct loader *loader, uint32_t pid, bool include)
 {
+	struct filter_process process = { .pid = pid };
 	uint8_t policy = FILTER_INCLUDE;
 
 	if (!include)
-		return bpf_map_delete_elem(loader->filter_processes_fd, &pid);
-	return bpf_map_update_elem(loader->filter_processes_fd, &pid, &policy, BPF_ANY);
+		return bpf_map_delete_elem(loader->filter_processes_fd, &process);
+	return bpf_map_update_elem(loader->filter_processes_fd, &process, &policy, BPF_ANY);
 }

@@ -13,7 +13,7 @@ struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(max_entries, 262144);
-	__type(key, __u32); // tgid
+	__type(key, struct filter_process);
 	__type(value, __u8); // enum filter_policy
 } filter_processes SEC(".maps");
 
@@ -38,76 +38,90 @@ static __always_inline const struct filter_config *filter_settings(void)
 	return bpf_map_lookup_elem(&filter_config, &zero);
 }
 
-static __always_inline bool filter_drops(__u32 tgid)
+static __always_inline const __u8 *filter_policy_of(__u32 pid, __u64 start_ns)
+{
+	struct filter_process process = { .pid = pid, .start_ns = start_ns };
+	const __u8 *policy = bpf_map_lookup_elem(&filter_processes, &process);
+
+	if (policy)
+		return policy;
+	process.start_ns = 0;
+	return bpf_map_lookup_elem(&filter_processes, &process);
+}
+
+static __always_inline void filter_policy_set(__u32 pid, __u64 start_ns, __u8 policy)
+{
+	struct filter_process process = { .pid = pid, .start_ns = start_ns };
+
+	bpf_map_update_elem(&filter_processes, &process, &policy, BPF_ANY);
+}
+
+// leader: the thread-group leader, here and below.
+static __always_inline bool filter_drops(struct task_struct *leader)
 {
 	const struct filter_config *config = filter_settings();
 	const __u8 *policy;
 
 	if (!config || !config->active)
 		return false;
-	policy = bpf_map_lookup_elem(&filter_processes, &tgid);
+	policy = filter_policy_of(leader->tgid, leader->start_boottime);
 	return (policy ? *policy : config->default_policy) == FILTER_EXCLUDE;
 }
 
-static __always_inline void filter_inherit(__u32 parent, __u32 child)
+static __always_inline void filter_inherit(struct task_struct *parent, struct task_struct *child)
 {
 	const struct filter_config *config = filter_settings();
 	const __u8 *policy;
-	__u8 value;
 
 	if (!config || !config->active)
 		return;
-	policy = bpf_map_lookup_elem(&filter_processes, &parent);
-	if (!policy)
-		return;
-	value = *policy;
-	bpf_map_update_elem(&filter_processes, &child, &value, BPF_ANY);
+	policy = filter_policy_of(parent->tgid, parent->start_boottime);
+	if (policy)
+		filter_policy_set(child->tgid, child->start_boottime, *policy);
 }
 
-static __always_inline void filter_match(__u32 tgid, const struct filter_key *key)
+static __always_inline void filter_match(struct task_struct *leader, const struct filter_key *key)
 {
 	const __u8 *policy = bpf_map_lookup_elem(&filter_rules, key);
-	__u8 value;
 
-	if (!policy)
-		return;
-	value = *policy;
-	bpf_map_update_elem(&filter_processes, &tgid, &value, BPF_ANY);
+	if (policy)
+		filter_policy_set(leader->tgid, leader->start_boottime, *policy);
 }
 
 // At exec: the rules by user, cgroup and name, the most particular last.
-static __always_inline void filter_exec(__u32 tgid, __u32 uid, __u64 cgroup_id, const char comm[16])
+static __always_inline void filter_exec(struct task_struct *leader, __u32 uid, __u64 cgroup_id, const char comm[16])
 {
 	const struct filter_config *config = filter_settings();
 	struct filter_key key = { .field = FILTER_UID, .number = uid };
 
 	if (!config || !config->active || !config->rules)
 		return;
-	filter_match(tgid, &key);
+	filter_match(leader, &key);
 	key.field = FILTER_CGROUP;
 	key.number = cgroup_id;
-	filter_match(tgid, &key);
+	filter_match(leader, &key);
 	key.field = FILTER_COMM;
 	key.number = 0;
 	__builtin_memcpy(key.comm, comm, sizeof(key.comm));
-	filter_match(tgid, &key);
+	filter_match(leader, &key);
 }
 
 // What already runs is treated as if its parent had just forked it and it had just called exec.
-static __always_inline void filter_seed(__u32 parent, __u32 tgid, __u32 uid, __u64 cgroup_id, const char comm[16])
+static __always_inline void filter_seed(struct task_struct *leader, __u32 uid, __u64 cgroup_id, const char comm[16])
 {
 	const struct filter_config *config = filter_settings();
 
 	if (!config || !config->active || !config->seeding)
 		return;
-	filter_inherit(parent, tgid);
-	filter_exec(tgid, uid, cgroup_id, comm);
+	filter_inherit(leader->real_parent->group_leader, leader);
+	filter_exec(leader, uid, cgroup_id, comm);
 }
 
-static __always_inline void filter_forget(__u32 tgid)
+static __always_inline void filter_forget(struct task_struct *leader)
 {
 	const struct filter_config *config = filter_settings();
+	struct filter_process process = { .pid = leader->tgid, .start_ns = leader->start_boottime };
 
 	if (config && config->active)
-		bpf_map_delete_elem(&filter_processes, &tgid);
+		bpf_map_delete_elem(&filter_processes, &process);
 }

@@ -23,13 +23,22 @@ static void start(pthread_t *thread, void *(*body)(void *), void *argument)
 		die("pthread_create");
 }
 
-// All threads end before main does.
+static pthread_barrier_t all_here;
+
+static void *spin_together(void *argument)
+{
+	pthread_barrier_wait(&all_here);
+	return spin(argument);
+}
+
+// All threads live at the same time, and end before main does.
 static int joined(void)
 {
 	pthread_t threads[THREADS];
 
+	pthread_barrier_init(&all_here, NULL, THREADS);
 	for (unsigned i = 0; i < THREADS; i++)
-		start(&threads[i], spin, (void *)(uintptr_t)((i + 1) * 1000000u));
+		start(&threads[i], spin_together, (void *)(uintptr_t)((i + 1) * 1000000u));
 	for (unsigned i = 0; i < THREADS; i++)
 		pthread_join(threads[i], NULL);
 	return 11;

@@ -1,0 +1,111 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Every measurement of docs/BENCHMARKS.md on this machine, and that file from the results.
+
+    tests/bench/run                    everything; writes docs/BENCHMARKS.md
+    tests/bench/run --only overhead    one part: accuracy, overhead or footprint; prints it
+"""
+
+import argparse
+import os
+import pathlib
+import platform
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+
+from accuracy import table as accuracy_table
+from bench import footprint, measure, tools
+from bench.tools import Recorder
+from harness.tracer import ROOT, need_binary
+
+PARTS = ("accuracy", "overhead", "footprint")
+
+
+def machine():
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / (1 << 30)
+    with open("/proc/cpuinfo", encoding="utf-8") as lines:
+        virtual = "virtual machine" if any("hypervisor" in line for line in lines) else "machine"
+    release = ".".join(platform.release().split("-")[0].split(".")[:3])
+    return f"{os.cpu_count()}-core {virtual}, {memory:.0f} GiB, Linux {release}, {platform.machine()}"
+
+
+def overhead(rounds, others):
+    recorders = [Recorder, measure.Control, tools.Tracer, *(tools.OTHERS if others else [])]
+    results, refused = measure.interleaved(recorders, rounds)
+    text = measure.table(results, recorders, refused, rounds)
+    return f"""Each storm takes about 0.7 s; {rounds} rounds, in each of which every recorder runs beside every storm, in an order drawn
+anew. A cell is how much longer the storm takes than beside nothing: the mean of the pairs' ratios (the outer tenth cut
+off) with its 95 % bootstrap interval. The first row is nothing measured against nothing: differences of that size are
+noise. Exec runs one worker for each core, so that a recorder's own CPU time counts too.
+
+{text}
+"""
+
+
+def footprint_text(seconds, count):
+    idle = footprint.idle(seconds)
+    crowd = footprint.crowd()
+    many = footprint.many(count)
+    events = many["events"]
+    identity = "holds" if events["seen"] == events["submitted"] + events["lost"] + events["filtered"] else "does NOT hold"
+    mib = 1 << 20
+    return f"""| what | measured | bound |
+|---|---|---|
+| own CPU when idle, over {idle['seconds']} s | {idle['cpu_share'] * 100:.3f} % of a core | 0.1 % |
+| RSS when idle | {idle['rss_bytes'] / mib:.1f} MiB | 12 MiB |
+| RSS with {crowd['processes']:,} living processes | {crowd['rss_bytes'] / mib:.1f} MiB | 32 MiB |
+| own CPU with {crowd['processes']:,} living processes | {crowd['cpu_share'] * 100:.2f} % of a core | |
+| {many['processes']:,} processes in {many['seconds']:.0f} s | {many['records']:,} records in the spool | {many['processes']:,} |
+| the same: seen = submitted + lost + filtered | {events['seen']:,} = {events['submitted']:,} + {events['lost']:,} + {events['filtered']:,}: {identity} | |
+| the same: own CPU, RSS at the end | {many['cpu_seconds']:.1f} s, {many['rss_bytes'] / mib:.1f} MiB | |
+"""
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", choices=PARTS, help="one part; printed, docs/BENCHMARKS.md stays as it is")
+    parser.add_argument("--rounds", type=int, default=20, help="rounds of the overhead measurement (20)")
+    parser.add_argument("--idle-seconds", type=int, default=60, help="how long the idle collector is watched (60)")
+    parser.add_argument("--processes", type=int, default=1_000_000, help="how many short processes are recorded")
+    parser.add_argument("--no-others", action="store_true", help="without the other recorders")
+    options = parser.parse_args()
+
+    need_binary()
+    parts = {}
+    for name in PARTS:
+        if options.only not in (None, name):
+            continue
+        print(f"bench: {name}", file=sys.stderr)
+        if name == "accuracy":
+            parts[name] = accuracy_table.text()
+        elif name == "overhead":
+            parts[name] = overhead(options.rounds, not options.no_others)
+        else:
+            parts[name] = footprint_text(options.idle_seconds, options.processes)
+        print(parts[name])
+    if options.only is None:
+        document = ROOT / "docs" / "BENCHMARKS.md"
+        document.parent.mkdir(exist_ok=True)
+        document.write_text(f"""# Benchmarks
+
+Made by `make bench` (as root, on a machine with nothing else to do) on a {machine()}. Every figure below comes from
+that command; `tests/bench/run --help` says how to make one part alone.
+
+## Accuracy
+
+{parts['accuracy']}
+## Overhead
+
+{parts['overhead']}
+The other recorders are Debian's packages {', '.join(f'`{name}`' for name in tools.PACKAGES)}, each recording no more than
+program starts (forkstat and perf record: forks and exits too). None of them gives CPU time, peak memory or I/O.
+
+## The collector's own needs
+
+{parts['footprint']}""")
+        print(f"bench: wrote {document.relative_to(ROOT)}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

@@ -3,6 +3,7 @@
 // kernel to the spool until it is told to stop. It parses nothing but its own configuration and rules, and
 // those before.
 #include <errno.h>
+#include <linux/capability.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stddef.h>
@@ -19,6 +20,7 @@
 #include "core/base/log.h"
 #include "core/base/loop.h"
 #include "core/config.h"
+#include "core/fallback.h"
 #include "core/privs.h"
 #include "core/spool.h"
 #include "core/status.h"
@@ -32,6 +34,7 @@ struct collect_options {
 	uint64_t drain_interval_ns;
 	uint64_t sample_interval_ns;
 	uint64_t ring_bytes;
+	char *source;
 	uint64_t nice;
 	char *spool_directory;
 	uint64_t spool_cap_bytes;
@@ -54,6 +57,8 @@ static const struct option_spec option_specs[] = {
 	  3600000000000, "How often living processes, cgroups and the host are sampled" },
 	{ "ring_bytes", OPTION_BYTES, offsetof(struct collect_options, ring_bytes), "2M", 64 << 10, 1 << 30,
 	  "Room in the kernel for records not yet read; a power of two" },
+	{ "source", OPTION_STRING, offsetof(struct collect_options, source), "auto", 0, 0,
+	  "Where processes are read from: bpf, events (netlink), proc, or auto: the first of them that works" },
 	{ "nice", OPTION_U64, offsetof(struct collect_options, nice), "10", 0, 19,
 	  "How far the collector steps back behind the workload" },
 	{ "seccomp", OPTION_BOOL, offsetof(struct collect_options, seccomp), "true", 0, 0,
@@ -89,6 +94,7 @@ struct collect {
 	struct config *config;
 	struct loop *loop;
 	struct agent *agent;
+	struct fallback *fallback; // NULL: BPF
 	struct agent_sink sink;
 	struct spool *spool;
 	struct collect_status status;
@@ -159,11 +165,53 @@ static int options_check(struct collect *collect)
 		return EXIT_USAGE;
 	}
 	log_set_level(level);
+	if (strcmp(collect->options.source, "auto") && strcmp(collect->options.source, "bpf") &&
+	    strcmp(collect->options.source, "events") && strcmp(collect->options.source, "proc")) {
+		fprintf(stderr, "tracer collect: source: \"%s\" is none of auto, bpf, events, proc\n",
+			collect->options.source);
+		return EXIT_USAGE;
+	}
 	if (collect->options.ring_bytes & (collect->options.ring_bytes - 1)) {
 		fprintf(stderr, "tracer collect: ring_bytes: must be a power of two, such as 2M or 4M\n");
 		return EXIT_USAGE;
 	}
 	return EXIT_OK;
+}
+
+static bool source_is(const struct collect *collect, const char *source)
+{
+	return !strcmp(collect->options.source, source) || !strcmp(collect->options.source, "auto");
+}
+
+static void log_missing(void *context, const char *sentence)
+{
+	(void)context;
+	log_warn("%s", sentence);
+}
+
+// Without BPF. why has the reason for that, and gets another one when this fails too.
+static int fallback_start(struct collect *collect, struct agent_options *options, struct buf *why)
+{
+	struct fallback_options host = { .root_pid = 0 };
+	enum fallback_tier tier = FALLBACK_ANY;
+	char reason[FALLBACK_WHY_SIZE] = "";
+	int result;
+
+	if (why->length)
+		log_warn("no BPF: %s", why->data);
+	buf_reset(why);
+	options->fallback = true;
+	result = agent_new(options, &collect->agent, why);
+	if (result < 0)
+		return result;
+	if (strcmp(collect->options.source, "auto"))
+		tier = source_is(collect, "events") ? FALLBACK_NETLINK : FALLBACK_PROC;
+	result = fallback_open(collect->agent, collect->loop, tier, &host, &collect->fallback, reason);
+	if (result < 0)
+		buf_append_string(why, reason);
+	else
+		fallback_missing(collect->fallback, log_missing, NULL);
+	return result;
 }
 
 static int agent_open(struct collect *collect)
@@ -181,7 +229,10 @@ static int agent_open(struct collect *collect)
 	options.drain_ns = collect->options.drain_interval_ns;
 	options.sample_ns = collect->options.sample_interval_ns;
 	options.ring_bytes = collect->options.ring_bytes;
-	result = agent_new(&options, &collect->agent, &why);
+	result = source_is(collect, "bpf") ? agent_new(&options, &collect->agent, &why) : -ENOTSUP;
+	// Bad rules (-EINVAL) are bad from any source.
+	if (result < 0 && result != -EINVAL && strcmp(collect->options.source, "bpf") != 0)
+		result = fallback_start(collect, &options, &why);
 	if (result < 0)
 		fprintf(stderr, "tracer collect: %s\n", why.data ? why.data : strerror(-result));
 	if (result == -EINVAL)
@@ -229,7 +280,11 @@ static int loop_start(struct collect *collect)
 // Everything that needs a right is open by now.
 static int rights_drop(struct collect *collect)
 {
-	const struct privs_keep keep = { .bpf = privs_kernel_needs_bpf() };
+	// Without BPF, what other users' processes run and count is only shown to who might trace them.
+	const struct privs_keep keep = {
+		.bpf = !collect->fallback && privs_kernel_needs_bpf(),
+		.capabilities = collect->fallback ? 1ull << CAP_SYS_PTRACE | 1ull << CAP_DAC_READ_SEARCH : 0,
+	};
 	int result = privs_drop(&keep);
 
 	if (result < 0) {
@@ -277,6 +332,8 @@ static int collect_run(struct collect *collect)
 	result = loop_run(collect->loop);
 	if (result < 0)
 		log_error("stopping: %s", strerror(-result));
+	if (collect->fallback)
+		fallback_finish(collect->fallback);
 	agent_finish(collect->agent, STOP_WAIT_NS);
 	spool_tick(collect->spool, clock_boot_ns());
 	log_info("stopped");
@@ -288,6 +345,7 @@ static int collect_close(struct collect *collect)
 	int result;
 
 	collect_status_close(&collect->status);
+	fallback_free(collect->fallback);
 	agent_free(collect->agent);
 	result = spool_close(collect->spool);
 	if (result < 0)

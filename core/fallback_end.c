@@ -3,6 +3,7 @@
 // status or figure that nobody kept is UNKNOWN; a figure of a look long before the end is marked a
 // bound. It must not reap.
 #include <errno.h>
+#include <signal.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -30,6 +31,20 @@ static int32_t status_of_pidfd(int pid_fd)
 	    !(info.mask & PIDFD_INFO_EXIT_BIT))
 		return -1;
 	return info.exit_code;
+}
+
+// The kernel does not tell who sent SIGKILL: an OOM kill is known by the counters of the cgroup,
+// which move with it.
+static void oom_set(struct agent *agent, struct process *process)
+{
+	struct cgroup_table *cgroups = agent_cgroups(agent);
+
+	if (process->signal != SIGKILL)
+		return;
+	process->oom = cgroups && process->cgroup &&
+		       cgroup_oom_limit(cgroups, (struct cgroup *)process->cgroup,
+					&process->oom_limit) == 0;
+	process->oom_unknown = !process->oom;
 }
 
 static void status_set(struct process *process, int32_t status)
@@ -140,6 +155,7 @@ void fallback_ended(struct watched *watched, uint64_t boot_ns)
 	stats_apply(watched);
 	maxrss_apply(watched);
 	status_set(process, watched->status);
+	oom_set(fallback->agent, process);
 	process->exit_boot_ns =
 		boot_ns > process->start_boot_ns ? boot_ns : process->start_boot_ns + 1;
 	process->state = 'Z';

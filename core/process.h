@@ -113,6 +113,7 @@ struct process {
 	int32_t signal; // 0: none
 	bool core_dumped;
 	bool oom;
+	bool oom_unknown; // killed, and nothing told by whom
 	const char *oom_limit; // path of the cgroup whose limit was hit, "host", or NULL
 	bool seeded; // ran before the collector did
 	uint64_t seeded_boot_ns; // when it was first seen, then

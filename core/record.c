@@ -142,7 +142,10 @@ static void write_end(struct json *json, const struct process *process)
 				   process->exit_code < 0 ? JSON_UNKNOWN : (uint64_t)process->exit_code);
 		json_put_known_u64(json, "signal", process->signal ? (uint64_t)process->signal : JSON_UNKNOWN);
 		json_put_bool(json, "core_dumped", process->core_dumped);
-		json_put_bool(json, "oom", process->oom);
+		if (process->oom_unknown)
+			json_put_null(json, "oom");
+		else
+			json_put_bool(json, "oom", process->oom);
 	}
 	json_put_string(json, "oom_limit", process->oom_limit);
 }

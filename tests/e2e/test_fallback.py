@@ -247,3 +247,37 @@ def test_children_are_not_counted_into_io(place):
              process["args"][2].startswith("head") and process["ppid"] not in {p["pid"] for p in recording.processes}]
     assert len(shell) == 1
     assert shell[0]["wchar_bytes"] is not None and shell[0]["wchar_bytes"] < 100_000
+
+
+@pytest.mark.parametrize("source", ["events", "proc"])
+def test_collect_goes_on_without_bpf(place, source):
+    """The daemon with its rights dropped still reads what it may: programs and figures of other users' processes too."""
+    assert os.geteuid() == 0, "run the end-to-end tests as root"
+    spool = Path(tempfile.mkdtemp(dir=place))
+    environment = {
+        **os.environ, "TRACER_SOURCE": source, "TRACER_STATUS_SOCKET": str(spool) + ".status",
+        "TRACER_STATUS_PROCESSES_SOCKET": str(spool) + ".processes",
+    }
+    collect = subprocess.Popen([TRACER, "collect", "--spool", spool], env=environment, stderr=subprocess.PIPE, text=True)
+    try:
+        for line in collect.stderr:
+            if "collecting into" in line:
+                break
+        assert collect.poll() is None
+        for number in range(60, 65):
+            subprocess.run([*AS_NOBODY, "sh", "-c", "head -c 70000 /dev/zero | wc -c; sleep 0.5; exit %d" % number],
+                           stdout=subprocess.DEVNULL, check=False)
+    finally:
+        collect.terminate()
+        collect.communicate(timeout=20)
+    assert collect.returncode == 0
+    dump = subprocess.run([TRACER, "spool", "dump", spool], capture_output=True, text=True, check=True).stdout
+    records = [json.loads(line) for line in dump.splitlines()]
+    processes = [record for record in records if record["kind"] == "process" and record["uid"] == NOBODY]
+    for number in range(60, 65):
+        found = [process for process in processes if process["exit_code"] == number]
+        assert len(found) == 1
+        assert found[0]["args"][:2] == ["sh", "-c"] and found[0]["exe"]
+        assert found[0]["cpu_ns"] > 100_000 and found[0]["rchar_bytes"] > 1000
+    if source == "events":
+        assert len([process for process in processes if process["comm"] in ("head", "wc")]) == 10

@@ -131,6 +131,12 @@ struct process {
 // add up to the exact total (kernel/sched/cputime.c, cputime_adjust), and so does this. UNKNOWN when the total is.
 uint64_t counters_user_ns(const struct counters *counters);
 
+// Whether counters were read at all: what could not be had among them is UNKNOWN then.
+static inline bool process_counted(const struct process *process)
+{
+	return process->quality[FIGURE_CPU] != QUALITY_UNKNOWN || process->quality[FIGURE_IO] != QUALITY_UNKNOWN;
+}
+
 struct process_table;
 
 int process_table_new(struct process_table **ret_table);

@@ -121,7 +121,7 @@ static void mem_process_end(void *data, struct process *process)
 static void mem_process_fields(const struct process *process, struct json *json)
 {
 	const struct counters *counters = &process->counters;
-	bool known = process->quality[FIGURE_CPU] != QUALITY_UNKNOWN;
+	bool known = process_counted(process);
 
 	json_put_known_u64(json, "minor_faults", known ? counters->minor_faults : JSON_UNKNOWN);
 	json_put_known_u64(json, "major_faults", known ? counters->major_faults : JSON_UNKNOWN);

@@ -230,7 +230,7 @@ static void blocked_fields(const struct process *process, struct json *json)
 static void sched_process_fields(const struct process *process, struct json *json)
 {
 	const struct counters *counters = &process->counters;
-	bool known = process->quality[FIGURE_CPU] != QUALITY_UNKNOWN;
+	bool known = process_counted(process);
 	uint64_t user = counters_user_ns(counters);
 
 	json_put_known_u64(json, "cpu_ns", known ? counters->cpu_ns : JSON_UNKNOWN);

@@ -264,9 +264,11 @@ def test_collect_goes_on_without_bpf(place, source):
             if "collecting into" in line:
                 break
         assert collect.poll() is None
-        for number in range(60, 65):
-            subprocess.run([*AS_NOBODY, "sh", "-c", "head -c 70000 /dev/zero | wc -c; sleep 0.5; exit %d" % number],
-                           stdout=subprocess.DEVNULL, check=False)
+        # Long enough to be seen by a collector that steps back behind a busy machine.
+        script = "head -c 70000 /dev/zero | wc -c; sleep 2; exit %d"
+        workloads = [subprocess.Popen([*AS_NOBODY, "sh", "-c", script % number], stdout=subprocess.DEVNULL)
+                     for number in range(60, 65)]
+        assert [workload.wait(timeout=60) for workload in workloads] == list(range(60, 65))
     finally:
         collect.terminate()
         collect.communicate(timeout=20)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fuzz room: any bytes as a rules file beside the shipped ones. Either it is refused with the file
-// named, or the rules match, redact and explain programs.
+// Fuzz room: any bytes as a rules file. Either it is refused with the file named, or the rules match,
+// redact, sample and explain programs. No shipped rules: reading them each time would be all it does.
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -8,7 +8,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/embedded.h"
 #include "core/rules.h"
+
+const struct embedded_file embedded_rules[] = {{0}};
+const size_t embedded_rules_count = 0;
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -42,7 +46,12 @@ static void write_file(const uint8_t *data, size_t size)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static const char args[] = "samtools\0sort\0-@\0008\0--token=abc\0sample1_R1.fastq.gz";
-	const struct rule_subject parent = {.comm = "bash", .exe = "/bin/bash", .cwd = "/tmp"};
+	static const char shell_args[] = "bash\0-euc\0x --password 'a b' y.bam";
+	const struct rule_subject parent = {.comm = "bash",
+					    .exe = "/bin/bash",
+					    .args = shell_args,
+					    .args_size = sizeof(shell_args),
+					    .cwd = "/tmp"};
 	const struct rule_subject subject = {
 		.comm = "samtools",
 		.exe = "/usr/bin/samtools",
@@ -57,7 +66,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct rule_result result;
 	struct arena arena;
 	const char *out;
-	uint32_t out_size;
+	uint32_t out_size, weight;
 
 	write_file(data, size);
 	if (rules_load(directory, &rules, &error)) {
@@ -70,6 +79,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (rules_match(rules, &subject, &arena, &result) || !result.tool)
 		abort();
 	if (rules_redact(rules, args, sizeof(args), &arena, &out, &out_size))
+		abort();
+	if (rules_match(rules, &parent, &arena, &result) || !result.tool)
+		abort();
+	if (rules_redact(rules, shell_args, sizeof(shell_args), &arena, &out, &out_size))
+		abort();
+	if (rules_sample(rules, args, sizeof(args), &arena, &out, &weight))
 		abort();
 	(void)rules_explain(rules, &subject, &error);
 	(void)rules_warnings(rules, &error);

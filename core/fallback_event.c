@@ -168,6 +168,7 @@ static void on_exit_event(struct fallback *fallback, const struct proc_event *ev
 static void event_take(struct fallback *fallback, const struct proc_event *event)
 {
 	uint64_t boot_ns = event->timestamp_ns + fallback->monotonic_to_boot_ns;
+	bool ids = fallback->first_user_namespace;
 	struct watched *watched;
 
 	switch ((uint32_t)event->what) {
@@ -182,12 +183,12 @@ static void event_take(struct fallback *fallback, const struct proc_event *event
 		return;
 	case PROC_EVENT_UID:
 		watched = watched_find(fallback, (uint32_t)event->event_data.id.process_tgid);
-		if (watched && watched->process)
+		if (ids && watched && watched->process)
 			watched->process->uid = event->event_data.id.r.ruid;
 		return;
 	case PROC_EVENT_GID:
 		watched = watched_find(fallback, (uint32_t)event->event_data.id.process_tgid);
-		if (watched && watched->process)
+		if (ids && watched && watched->process)
 			watched->process->gid = event->event_data.id.r.rgid;
 		return;
 	default:
@@ -301,10 +302,30 @@ static int socket_open(void)
 	return fd;
 }
 
+// The kernel numbers its first namespaces by hand: PROC_PID_INIT_INO and PROC_USER_INIT_INO of
+// include/linux/proc_ns.h.
+static bool namespace_is_first(const char *path, const char *name)
+{
+	char target[64] = "";
+
+	return readlink(path, target, sizeof(target) - 1) > 0 && !strcmp(target, name);
+}
+
 int event_open(struct fallback *fallback, char why[FALLBACK_WHY_SIZE])
 {
-	int fd = socket_open(), result;
+	int fd, result;
 
+	// Events are sent into any pid namespace, with the pids of the first.
+	if (!namespace_is_first("/proc/self/ns/pid", "pid:[4026531836]")) {
+		snprintf(why, FALLBACK_WHY_SIZE,
+			 "process events of the kernel (netlink connector): they name other pids "
+			 "than those of "
+			 "this pid namespace");
+		return -ENOTSUP;
+	}
+	fallback->first_user_namespace =
+		namespace_is_first("/proc/self/ns/user", "user:[4026531837]");
+	fd = socket_open();
 	if (fd < 0) {
 		const char *reason =
 			fd == -EPERM || fd == -EACCES ? "needs CAP_NET_ADMIN before Linux 6.6"

@@ -80,6 +80,7 @@ struct fallback {
 	int stats_fd; // generic netlink, -1
 	uint16_t stats_family;
 	struct fallback_stats *stats; // NULL: no taskstats
+	bool first_user_namespace; // the ids in events are ours
 	bool look_again; // events were lost
 	bool delays_on; // kernel.task_delayacct
 	struct run *root_run; // of the root that ended, for orphans found later; referenced

@@ -283,3 +283,16 @@ def test_collect_goes_on_without_bpf(place, source):
         assert found[0]["cpu_ns"] > 100_000 and found[0]["rchar_bytes"] > 1000
     if source == "events":
         assert len([process for process in processes if process["comm"] in ("head", "wc")]) == 10
+
+
+def test_in_a_pid_namespace_events_are_not_believed(place):
+    """The kernel sends process events there too, with pids that mean other processes: /proc must be read instead."""
+    assert os.geteuid() == 0, "run the end-to-end tests as root"
+    folder = Path(tempfile.mkdtemp(dir=place))
+    inside = ["unshare", "--pid", "--fork", "--mount-proc"]
+    refused = subprocess.run([*inside, TRACER, "run", "--source", "events", "true"], capture_output=True, text=True)
+    assert refused.returncode == 125 and "pid namespace" in refused.stderr
+    command = [TRACER, "run", "--source", "proc", "-o", "records.ndjson", "sh", "-c", "sh -c 'sleep 0.3; exit 8'; exit 9"]
+    result = subprocess.run([*inside, *command], cwd=folder, capture_output=True, text=True)
+    assert result.returncode == 9
+    assert {8, 9} <= {process["exit_code"] for process in Recording(folder, result).processes}

@@ -217,6 +217,11 @@ const char *glob_needle(const struct glob *glob)
 	return glob->needle;
 }
 
+bool glob_is_path(const struct glob *glob)
+{
+	return glob->flags & GLOB_PATH;
+}
+
 bool glob_has_group(const struct glob *glob)
 {
 	return glob->group;
@@ -309,7 +314,7 @@ bool glob_matches(const struct glob *glob, const char *text)
 		return !strcmp(glob->literal, text);
 	if (glob->tokens[0].type == TOKEN_CHAR && glob->tokens[0].c != fold(glob->flags, *text))
 		return false;
-	if (glob->flags & GLOB_PATH && !strstr(text, glob->needle))
+	if (!(glob->flags & GLOB_FOLD) && *glob->needle && !strstr(text, glob->needle))
 		return false;
 	return strnlen(text, GLOB_TEXT_MAX) < GLOB_TEXT_MAX && match(glob, text, &open, &close);
 }

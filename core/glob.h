@@ -36,4 +36,5 @@ bool glob_matches(const struct glob *glob, const char *text);
 // Matches and gives the part of text inside the group (the whole text when the pattern has none).
 bool glob_capture(const struct glob *glob, const char *text, const char **ret_start,
 		  size_t *ret_length);
+bool glob_is_path(const struct glob *glob); // compiled with GLOB_PATH
 bool glob_has_group(const struct glob *glob);

@@ -29,16 +29,11 @@ static bool name_matches(const struct glob *glob, const char *name, bool truncat
 	return literal ? !strncmp(literal, name, 15) : glob_matches(glob, name);
 }
 
-static bool is_path(const struct glob *glob)
-{
-	return strchr(glob_pattern(glob), '/') != NULL;
-}
-
 static bool program_matches(const struct globs *globs, const struct view *view)
 {
 	for (uint32_t i = 0; i < globs->count; i++) {
 		const struct glob *glob = globs->items[i];
-		if (is_path(glob)) {
+		if (glob_is_path(glob)) {
 			if (glob_matches(glob, view->program))
 				return true;
 			continue;
@@ -64,10 +59,11 @@ static bool text_matches(const struct condition *condition, const struct view *v
 	base = condition->field == FIELD_EXE ? view->exe_name : path_base(text);
 	for (uint32_t i = 0; i < condition->globs->count; i++) {
 		const struct glob *glob = condition->globs->items[i];
-		if (is_path(glob) ? glob_matches(glob, text)
-				  : name_matches(glob, base,
-						 condition->field == FIELD_EXE &&
-							 !view->subject->exe && strlen(base) == 15))
+		if (glob_is_path(glob)
+			    ? glob_matches(glob, text)
+			    : name_matches(glob, base,
+					   condition->field == FIELD_EXE && !view->subject->exe &&
+						   strlen(base) == 15))
 			return true;
 	}
 	return false;
@@ -265,18 +261,24 @@ const struct rule *candidates_next(struct candidates *candidates, const struct r
 	return best == UINT32_MAX ? NULL : rules->rules[best];
 }
 
+enum { TITLE_SIZE = 160 };
+
+// Appends as much as fits, control characters as '?'.
+static size_t add_text(char text[TITLE_SIZE], size_t length, const char *more)
+{
+	for (; *more && length < TITLE_SIZE - 1; more++)
+		text[length++] = (unsigned char)*more < ' ' || *more == 0x7f ? '?' : *more;
+	return length;
+}
+
 // The name of a program without a rule: its own, with the interpreter's before a script's.
 static int default_title(const struct rules *rules, const struct view *view, struct arena *arena,
 			 struct rule_result *result)
 {
-	static const char *const formats[FORM_END] = {
-		[FORM_SCRIPT] = "%s %s", [FORM_MODULE] = "%s -m %s", [FORM_JAR] = "%s %s",
-		[FORM_CLASS] = "%s %s",	 [FORM_CODE] = "%s %s",	     [FORM_BARE] = "%s",
-		[FORM_PROGRAM] = "%s",
-	};
 	const char *name = view->interpreter ? view->interpreter->name : view->exe_name;
 	const char *what = path_base(view->program);
-	char text[160];
+	char text[TITLE_SIZE];
+	size_t length;
 
 	result->rank = RULE_RANK_PROGRAM;
 	for (uint32_t i = 0; i < view->name_count; i++)
@@ -292,14 +294,15 @@ static int default_title(const struct rules *rules, const struct view *view, str
 								 : result->rank;
 	if (view->form == FORM_CLASS && strrchr(what, '.'))
 		what = strrchr(what, '.') + 1;
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wformat-nonliteral"
-	snprintf(text, sizeof(text), formats[view->form], *name ? name : "(unknown)", what);
-#pragma GCC diagnostic pop
-	for (char *c = text; *c; c++)
-		if ((unsigned char)*c < ' ' || *c == 0x7f)
-			*c = '?';
-	result->tool = arena_strndup(arena, text, strlen(text));
+	length = add_text(text, 0, *name ? name : "(unknown)");
+	if (view->form == FORM_MODULE)
+		length = add_text(text, length, " -m");
+	if (view->interpreter && view->form != FORM_BARE) {
+		length = add_text(text, length, " ");
+		length = add_text(text, length, what);
+	}
+	text[length] = 0;
+	result->tool = arena_strndup(arena, text, length);
 	return result->tool ? 0 : -ENOMEM;
 }
 

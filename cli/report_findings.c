@@ -47,18 +47,32 @@ void text_waiting(const struct text *text)
 // --- failures
 // --------------------------------------------------------------------------------------------------
 
+// What follows the argument whose file name is word; "" when no argument is. Quoted arguments are not looked into.
+static const char *text_after_argument(const char *command, const char *word)
+{
+	size_t length = strlen(word);
+
+	while (command && *command && *command != '\'') {
+		size_t argument = strcspn(command, " '");
+
+		if (argument >= length && !memcmp(command + argument - length, word, length) &&
+		    (argument == length || command[argument - length - 1] == '/'))
+			return command + argument;
+		command += argument + (command[argument] == ' ');
+	}
+	return "";
+}
+
 // A script's tasks carry their program's name: what follows it on the command line tells them apart.
 static void text_task_title(const struct report_node *task, char *out, size_t size)
 {
 	const char *blank = strrchr(task->name, ' '), *word = blank ? blank + 1 : task->name;
-	const char *at = task->command && *word ? strstr(task->command, word) : NULL;
 	bool script = !task->parent->engine || !strcmp(task->parent->engine, "script");
 
-	if (at)
-		at += strlen(word);
-	if (task->kind != REPORT_TASK || !script || !at || *at != ' ')
-		at = "";
-	snprintf(out, size, "%s%.80s", task->name, at);
+	snprintf(out, size, "%s%.80s", task->name,
+		 task->kind == REPORT_TASK && script && *word
+			 ? text_after_argument(task->command, word)
+			 : "");
 }
 
 static void text_failure_line(const struct text *text, const char *where, const char *how,
@@ -71,9 +85,10 @@ static void text_failure_line(const struct text *text, const char *where, const 
 	fprintf(text->out, "  %s%s%s ", text_on(text, UI_BAD), nested ? " " : text_cross(text),
 		text_off(text));
 	ui_pad(text->ui, name, -(int)name_width);
-	fprintf(text->out, "  %s%-12s%s", text_on(text, nested ? UI_WARN : UI_BAD), how,
-		text_off(text));
-	used = 4 + name_width + 2 + (strlen(how) < 12 ? 12 : strlen(how)) + 2;
+	fprintf(text->out, "  %s", text_on(text, nested ? UI_WARN : UI_BAD));
+	ui_pad(text->ui, how, -12);
+	fputs(text_off(text), text->out);
+	used = 4 + name_width + 2 + (ui_columns(how) < 12 ? 12 : ui_columns(how)) + 2;
 	// No room beside it: below.
 	if (used + 16 > text->ui->width)
 		used = (size_t)fprintf(text->out, "\n      ") - 1;
@@ -104,6 +119,9 @@ static void text_task_line(const struct text *text, const struct report_node *ta
 		text_end(&task->retry->end, again, sizeof(again));
 		snprintf(how + strlen(how), sizeof(how) - strlen(how), ", tried again: %s", again);
 	}
+	if (task->alike > 1)
+		snprintf(how + strlen(how), sizeof(how) - strlen(how), " %s%s",
+			 text->ui->unicode ? "×" : "x", ui_count(again, task->alike));
 	text_task_title(task, title, sizeof(title));
 	text_failure_line(text, title, how, task->command ? task->command : "?", false);
 }
@@ -151,10 +169,11 @@ static unsigned text_failed_owners(const struct text *text, const struct report_
 		if (child->kind == REPORT_TOOL)
 			continue;
 		hidden += text_failed_owners(text, child, lines);
-		if (!text_owner_failed(child) || text_in_heading(text, child))
+		if (!text_owner_failed(child) || text_in_heading(text, child) ||
+		    (child->kind == REPORT_TASK && child->alike == 0))
 			continue;
 		if (*lines >= TEXT_FAILURES_MAX) {
-			hidden++;
+			hidden += child->kind == REPORT_TASK ? child->alike : 1;
 			continue;
 		}
 		text_task_line(text, child);

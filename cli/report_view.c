@@ -110,15 +110,25 @@ static bool view_is_small(const struct report_view *view, const struct report_su
 		     sum->wall_max_ns < (whole->last_ns - whole->first_ns) / 20;
 	bool parent = sum->value[REPORT_BLOCKED + BLOCKED_CHILD] > sum->wall_ns / 10 * 8;
 
+	// A program that another one replaced: no process ended as it.
+	if (sum->processes == 0 && sum->value[REPORT_CPU] <= whole->value[REPORT_CPU] / 10)
+		return true;
 	return (brief || parent) && sum->value[REPORT_CPU] <= whole->value[REPORT_CPU] / 50 &&
 	       sum->peak_bytes <= whole->peak_bytes / 2;
+}
+
+static uint64_t view_members(const struct report_view *view)
+{
+	if (view->kind != REPORT_TOOL)
+		return view->count;
+	return view->sum.processes ? view->sum.processes : 1;
 }
 
 static void view_fold_name(struct report_view *view, struct buf *text, bool unicode)
 {
 	const char *times = unicode ? "×" : "x";
 	char name[96], least[UI_NUMBER_SIZE], most[UI_NUMBER_SIZE], count[UI_NUMBER_SIZE];
-	uint64_t number = view->kind == REPORT_TOOL ? view->sum.processes : view->count;
+	uint64_t number = view_members(view);
 
 	ui_escape(name, sizeof(name), view->label);
 	buf_append_string(text, name);
@@ -144,8 +154,7 @@ static struct report_view *view_fold(struct report *report, struct report_view *
 
 	for (size_t i = 0; i < count; i++) {
 		report_sum_merge(&sum, &views[i]->sum);
-		members +=
-			views[i]->kind == REPORT_TOOL ? views[i]->sum.processes : views[i]->count;
+		members += view_members(views[i]);
 	}
 	buf_printf(&text, "%s and %s more%s: ", unicode ? "…" : "...", ui_count(number, members),
 		   what);
@@ -236,7 +245,7 @@ static struct report_view *view_of_tools(struct report *report, const struct rep
 	struct report_view *first = NULL, **tail = &first;
 
 	for (const struct report_node *child = node->children; child; child = child->next) {
-		if (child->kind == REPORT_TOOL && child->sum.processes)
+		if (child->kind == REPORT_TOOL)
 			view_append(&tail, view_new(report, child));
 	}
 	return view_choose_tools(report, first, &node->sum, unicode);

@@ -80,6 +80,7 @@ int report_new(const struct report_setup *setup, struct report **ret_report)
 	report->setup.host = report_keep(report, setup->host);
 	report->outcome = (struct report_outcome){.end_boot_ns = UNKNOWN, .exit_code = -1};
 	report->total.kind = REPORT_TOTAL;
+	report->total.root_ns = UINT64_MAX;
 	report_sum_init(&report->total.sum);
 	report->buckets = calloc(REPORT_BUCKETS, sizeof(struct report_node *));
 	if (!report->buckets) {
@@ -135,7 +136,9 @@ static struct report_node *report_node_new(struct report *report, enum report_ki
 	node->root_expected_ns = UNKNOWN;
 	node->end.exit_code = -1;
 	node->id = report_keep(report, id);
-	node->name = report_keep(report, name);
+	// Runs and tasks may be renamed: their names have room for any.
+	node->name = kind == REPORT_TOOL ? report_keep(report, name)
+					 : report_replace(report, NULL, name);
 	if (!node->id || !node->name)
 		return NULL;
 	report_sum_init(&node->sum);
@@ -323,13 +326,8 @@ static int report_failure_add(struct report *report, struct report_node *tool,
 // A run or task is called what its latest record calls it: names settle while programs start.
 static void report_node_rename(struct report *report, struct report_node *node, const char *name)
 {
-	const char *kept;
-
-	if (!name || !strncmp(node->name, name, REPORT_TEXT_MAX - 1))
-		return;
-	kept = report_keep(report, name);
-	if (kept)
-		node->name = kept;
+	if (name && !node->folded)
+		node->name = report_replace(report, node->name, name);
 }
 
 // The row of the process's run, with the runs it is nested in above it; NULL when memory is out.
@@ -364,7 +362,7 @@ static struct report_node *report_task_get(struct report *report, struct report_
 	if (!process->task_id)
 		return run;
 	node = report_node_get(report, REPORT_TASK, run, process->task_id, process->task_name);
-	if (node && !node->folded)
+	if (node)
 		report_node_rename(report, node, process->task_name);
 	if (node && !node->sample && process->sample)
 		node->sample = report_keep(report, process->sample);

@@ -159,6 +159,29 @@ static struct report_node *report_earlier_try(struct report_node **tasks, size_t
 	return NULL;
 }
 
+// A loop that asks until something is there fails many times by design: so long a chain without an end in success
+// is no retry of a task.
+static void report_drop_long_chains(struct report_node **tasks, size_t count)
+{
+	enum { CHAIN_MAX = 8 };
+
+	for (size_t i = 0; i < count; i++) {
+		const struct report_node *last = tasks[i];
+
+		if (tasks[i]->attempt != 1 || !tasks[i]->retry)
+			continue;
+		while (last->retry)
+			last = last->retry;
+		if (last->attempt <= CHAIN_MAX)
+			continue;
+		for (struct report_node *task = tasks[i], *next; task; task = next) {
+			next = task->retry;
+			task->attempt = 1;
+			task->retry = NULL;
+		}
+	}
+}
+
 static void report_find_retries(struct report_node **tasks, size_t count)
 {
 	qsort(tasks, count, sizeof(*tasks), report_compare_tries);
@@ -168,6 +191,37 @@ static void report_find_retries(struct report_node **tasks, size_t count)
 		tasks[i]->attempt = earlier ? earlier->attempt + 1 : 1;
 		if (earlier)
 			earlier->retry = tasks[i];
+	}
+	report_drop_long_chains(tasks, count);
+}
+
+static bool report_same_end(const struct report_node *a, const struct report_node *b)
+{
+	return a->end.exit_code == b->end.exit_code && a->end.signal == b->end.signal &&
+	       a->end.oom == b->end.oom && !a->retry == !b->retry;
+}
+
+// Failed tasks of one name and end are told once. They stand together after report_find_retries().
+static void report_group_failures(struct report_node **tasks, size_t count)
+{
+	enum { DISTINCT_MAX = 16 };
+	struct report_node *first[DISTINCT_MAX];
+	size_t distinct = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		size_t at = 0;
+
+		if (i && report_compare_names(tasks[i - 1], tasks[i]) != 0)
+			distinct = 0;
+		if (!report_end_failed(&tasks[i]->end))
+			continue;
+		while (at < distinct && !report_same_end(first[at], tasks[i]))
+			at++;
+		tasks[i]->alike = at == distinct;
+		if (at == distinct && distinct < DISTINCT_MAX)
+			first[distinct++] = tasks[i];
+		else if (at < distinct)
+			first[at]->alike++;
 	}
 }
 
@@ -229,6 +283,7 @@ int report_order(struct report *report)
 	if (!tasks)
 		return -ENOMEM;
 	report_find_retries(tasks, count);
+	report_group_failures(tasks, count);
 	report_find_critical(tasks, count);
 	return 0;
 }

@@ -9,9 +9,6 @@
 #include "core/correlate.h"
 #include "core/report_tree.h"
 
-// A fork that execs soon is the launch of what follows, not work of the program it copied.
-enum { REPORT_LAUNCH_MAX_NS = 20 * 1000 * 1000 };
-
 static bool report_plain(char c)
 {
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
@@ -141,10 +138,9 @@ static void report_fill_runs(const struct process *process, struct report_proces
 	out->task_root_start_ns = process->task->root_start_boot_ns;
 }
 
-static bool report_is_launch(const struct image *image)
+bool report_is_launch(uint64_t wall_ns, uint64_t cpu_ns)
 {
-	return image->next && image->forked &&
-	       image->next->start_boot_ns - image->start_boot_ns < REPORT_LAUNCH_MAX_NS;
+	return wall_ns < REPORT_LAUNCH_WALL_NS || cpu_ns < REPORT_LAUNCH_CPU_NS;
 }
 
 static void report_fill_images(const struct process *process, struct report_process *out)
@@ -154,7 +150,9 @@ static void report_fill_images(const struct process *process, struct report_proc
 	uint64_t start_ns = process->start_boot_ns;
 	uint32_t count = 0;
 
-	if (report_is_launch(image))
+	if (image->forked && image->next &&
+	    report_is_launch(image->next->start_boot_ns - image->start_boot_ns,
+			     image->next->at_start.cpu_ns))
 		image = image->next;
 	for (; image; image = image->next) {
 		struct report_image *row = &out->images[count];

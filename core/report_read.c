@@ -146,28 +146,48 @@ static void read_image(yyjson_val *value, struct report_image *image)
 	image->peak_bytes = read_u64(value, "peak_rss_bytes");
 }
 
+// The launch of a program, or one too many, belongs to the program after it.
+static bool read_is_merged(const struct report_process *process, yyjson_val *image,
+			   uint64_t wall_ns)
+{
+	bool forked = yyjson_get_bool(yyjson_obj_get(image, "forked"));
+
+	return process->image_count + 1 >= REPORT_IMAGES_MAX ||
+	       (forked && report_is_launch(wall_ns, read_u64(image, "cpu_ns")));
+}
+
+static void read_add_values(uint64_t *into, const uint64_t *value)
+{
+	for (unsigned i = 0; i < REPORT_FIGURE_END; i++)
+		into[i] = into[i] == UNKNOWN || value[i] == UNKNOWN ? UNKNOWN : into[i] + value[i];
+}
+
 // The programs before the last, each with its share; the last gets the rest, so that shares and process agree.
 static void read_images(yyjson_val *record, struct report_process *process)
 {
-	yyjson_arr_iter each = yyjson_arr_iter_with(yyjson_obj_get(record, "images"));
-	struct report_image *last;
-	yyjson_val *value;
-	size_t count = yyjson_arr_size(yyjson_obj_get(record, "images"));
-	uint64_t start_ns = process->start_ns;
+	yyjson_val *images = yyjson_obj_get(record, "images"), *value;
+	yyjson_arr_iter each = yyjson_arr_iter_with(images);
+	struct report_image carried = {0}, *last;
+	size_t count = yyjson_arr_size(images);
+	uint64_t start_ns = process->start_ns, begin_ns = start_ns;
 
 	for (size_t i = 0; (value = yyjson_arr_iter_next(&each)) && i + 1 < count; i++) {
 		struct report_image *image = &process->images[process->image_count];
-		uint64_t next_ns = read_u64(yyjson_arr_get(yyjson_obj_get(record, "images"), i + 1),
-					    "start_ns");
+		uint64_t next_ns = read_u64(yyjson_arr_get(images, i + 1), "start_ns");
 
-		if (yyjson_get_bool(yyjson_obj_get(value, "forked")) ||
-		    process->image_count + 1 >= REPORT_IMAGES_MAX || next_ns < start_ns ||
-		    next_ns > process->end_ns)
+		if (next_ns < begin_ns || next_ns > process->end_ns)
 			continue;
 		read_image(value, image);
+		read_add_values(image->value, carried.value);
+		if (read_is_merged(process, value, next_ns - begin_ns)) {
+			carried = *image;
+			begin_ns = next_ns;
+			continue;
+		}
+		memset(carried.value, 0, sizeof(carried.value));
 		image->tool = image->tool ? image->tool : "?";
 		image->start_ns = start_ns;
-		start_ns = image->end_ns = next_ns;
+		start_ns = begin_ns = image->end_ns = next_ns;
 		process->image_count++;
 	}
 	last = &process->images[process->image_count++];

@@ -81,7 +81,8 @@ struct report_node {
 	bool folded; // stands for all rows of its parent that found no place of their own
 	bool critical; // set by report_finish()
 	uint32_t attempt; // 2 for the first retry; set by report_finish()
-	const struct report_node *retry; // the task that did this one's work again
+	uint32_t alike; // failed tasks of this name and end that it stands for; 0: another one does
+	struct report_node *retry; // the task that did this one's work again
 };
 
 // Failed processes of one tool in one task that ended alike.
@@ -149,6 +150,10 @@ struct report_process {
 };
 
 int report_add(struct report *report, const struct report_process *process);
+
+// A fork that execs soon, or after next to no work, is the launch of what follows, not work of what it copied.
+enum { REPORT_LAUNCH_WALL_NS = 20 * 1000 * 1000, REPORT_LAUNCH_CPU_NS = 2 * 1000 * 1000 };
+bool report_is_launch(uint64_t wall_ns, uint64_t cpu_ns);
 
 // Joins NUL-separated arguments into one line a shell would take, at most REPORT_TEXT_MAX bytes
 // with "..." at a cut.

@@ -285,6 +285,31 @@ static void a_retry_is_the_same_work_after_a_failure(void **state)
 	}
 }
 
+static void a_loop_that_fails_by_design_is_one_line(void **state)
+{
+	struct report *report = test_report();
+	struct test_process test;
+	char id[8], *text, *line;
+
+	(void)state;
+	for (unsigned i = 0; i < 20; i++) {
+		snprintf(id, sizeof(id), "t%u", i);
+		test_process_init(&test, 1 + 3 * i, id, "grep");
+		test.task.name = (char *)"grep";
+		test.process.exit_code = 1;
+		assert_int_equal(report_process_end(report, &test.process), 0);
+	}
+	test_finish(report);
+	text = test_text(report, 120, false);
+	line = strstr(text, "exit 1 x20");
+	assert_non_null(line);
+	assert_null(strstr(line + 1, "exit 1"));
+	assert_null(strstr(text, "tried again"));
+	assert_null(strstr(text, "(try"));
+	free(text);
+	report_free(report);
+}
+
 static void the_critical_chain_goes_back_from_the_last_end(void **state)
 {
 	static const uint64_t starts_s[] = {1, 2, 4, 7};
@@ -591,6 +616,7 @@ int main(void)
 		cmocka_unit_test(unknown_figures_are_counted_and_never_zero),
 		cmocka_unit_test(losses_and_notes_are_shown),
 		cmocka_unit_test(a_retry_is_the_same_work_after_a_failure),
+		cmocka_unit_test(a_loop_that_fails_by_design_is_one_line),
 		cmocka_unit_test(the_critical_chain_goes_back_from_the_last_end),
 		cmocka_unit_test(failures_name_code_signal_and_limit),
 		cmocka_unit_test(rows_are_bounded_and_totals_stay_exact),

@@ -188,6 +188,16 @@ int agent_tree_open(struct agent *agent)
 	return agent->reader ? filter_process(&agent->loader, (uint32_t)getpid(), true) : 0;
 }
 
+// The fork of the root was not seen: the iterator finds it.
+static void tree_root_seek(struct agent *agent, uint32_t pid)
+{
+	struct loaded_module *proc = loader_find(&agent->loader, MODULE_PROC);
+
+	filter_process(&agent->loader, pid, true);
+	proc->module->start(proc->data);
+	agent_gap(agent, "proc", "start of a process not seen", 1);
+}
+
 int agent_tree_close(struct agent *agent, uint32_t pid, const char *name)
 {
 	struct process *root;
@@ -197,6 +207,10 @@ int agent_tree_close(struct agent *agent, uint32_t pid, const char *name)
 	if (agent->reader)
 		reader_drain(agent->reader);
 	root = process_find(agent->processes, pid);
+	if (!root && agent->reader) {
+		tree_root_seek(agent, pid);
+		root = process_find(agent->processes, pid);
+	}
 	return root ? correlate_root(agent->correlate, root, name) : -ESRCH;
 }
 

@@ -162,7 +162,8 @@ static void peak_rss_set(struct process *process, const struct event_exit *event
 		process->file_bytes = event->file_bytes;
 		process->shmem_bytes = event->shmem_bytes;
 		process->swap_bytes = event->swap_bytes;
-		process->quality[FIGURE_MEMORY] = QUALITY_EXACT;
+		process->quality[FIGURE_MEMORY] =
+			event->flags & PROC_EXIT_RSS_NEAR ? QUALITY_ESTIMATED : QUALITY_EXACT;
 	} else if (event->maxrss_bytes > inherited) {
 		// It grew past what it was born with, so it is this process's own.
 		process->peak_rss_bytes = event->maxrss_bytes;

@@ -97,72 +97,96 @@ static __always_inline void cpu_offsets_find(__u32 cpu_count)
 // include/linux/mm_types_task.h
 enum { MM_FILEPAGES, MM_ANONPAGES, MM_SWAPENTS, MM_SHMEMPAGES };
 
-// The percpu counter's own count lags by up to its batch on every CPU: the exact value adds each CPU's share. The
-// member's address is computed, since a CO-RE access needs a constant index.
-static __always_inline __s64 mm_counter_pages(const struct mm_struct *mm, __u32 member, __u32 cpu_count)
+enum { SUMMED_CPUS_MAX = 64 };
+
+// The per-CPU shares of a percpu_counter: all of them, or on a large host only this CPU's, the one the task ran on
+// last.
+static __always_inline __s64 counter_shares(const __s32 *shares, __u32 cpu_count)
 {
-	const struct percpu_counter *counter;
-	const struct cpu_offsets *offsets;
-	const char *shares;
-	__s64 sum;
+	const struct cpu_offsets *offsets = cpu_offsets_all();
+	__s64 sum = 0;
+	__s32 share;
 
-	if (bpf_core_type_exists(struct mm_rss_stat___before_6_2)) {
-		const struct mm_struct___before_6_2 *old = (const void *)mm;
-		const atomic_long_t *counts = (const void *)__builtin_preserve_access_index(&old->rss_stat);
+	if (!offsets || !cpu_count)
+		return 0;
+	if (cpu_count > SUMMED_CPUS_MAX) {
+		__u32 cpu = bpf_get_smp_processor_id() & (CPU_OFFSETS_MAX - 1);
 
-		sum = BPF_CORE_READ(counts + member, counter);
-		return sum < 0 ? 0 : sum;
+		if (offsets->of[cpu] &&
+		    !bpf_probe_read_kernel(&share, sizeof(share), (const char *)shares + offsets->of[cpu]))
+			sum = share;
+		return sum;
 	}
-	counter = (const void *)((const char *)__builtin_preserve_access_index(&mm->rss_stat) +
-				 member * bpf_core_type_size(struct percpu_counter));
-	sum = BPF_CORE_READ(counter, count);
-	shares = (const char *)BPF_CORE_READ(counter, counters);
-	offsets = cpu_offsets_all();
-	for (__u32 cpu = 0; offsets && cpu < CPU_OFFSETS_MAX; cpu++) {
-		__s32 share;
-
+	for (__u32 cpu = 0; cpu < SUMMED_CPUS_MAX; cpu++) {
 		if (cpu >= cpu_count || !offsets->of[cpu])
 			break;
-		if (!bpf_probe_read_kernel(&share, sizeof(share), shares + offsets->of[cpu]))
+		if (!bpf_probe_read_kernel(&share, sizeof(share), (const char *)shares + offsets->of[cpu]))
 			sum += share;
 	}
-	return sum < 0 ? 0 : sum;
+	return sum;
 }
+
+static __always_inline __u64 pages_positive(__s64 pages)
+{
+	return pages < 0 ? 0 : pages;
+}
+
+// The pages an mm has of one kind (MM_ANONPAGES, ...; a constant: a CO-RE access needs one). The counter's own
+// count lags by up to its batch on every CPU; with each CPU's share it is exact. cpu_count 0: without them.
+#define mm_counter_pages(mm, member, cpu_count)                                                              \
+	(bpf_core_type_exists(struct mm_rss_stat___before_6_2)                                               \
+		 ? pages_positive(((const struct mm_struct___before_6_2 *)(mm))->rss_stat.count[member].counter) \
+		 : pages_positive((mm)->rss_stat[member].count +                                             \
+				  counter_shares((mm)->rss_stat[member].counters, cpu_count)))
 
 // The cgroup of a task in the hierarchy of one controller, or in the default one (subsystem < 0). Hybrid hosts leave
 // every task in the default hierarchy's root, so core chooses.
-static __always_inline __u64 task_cgroup_id(const struct task_struct *task, __s32 subsystem)
-{
-	const struct css_set *set = BPF_CORE_READ(task, cgroups);
-	const struct cgroup_subsys_state *state = NULL;
+// The subsystem is read-only data: the verifier keeps one case. The barrier keeps the compiler from making an address
+// computation of them, which would lose the type, and with it the cheap load.
+#define CGROUP_OF_SUBSYSTEM(number)                                   \
+	case number:                                                  \
+		asm volatile("" : "+r"(set));                         \
+		return set->subsys[number]->cgroup->kn->id
 
-	if (subsystem < 0)
-		return BPF_CORE_READ(set, dfl_cgrp, kn, id);
-	bpf_probe_read_kernel(&state, sizeof(state),
-			      (const char *)__builtin_preserve_access_index(&set->subsys) +
-				      (__u32)subsystem * sizeof(state));
-	return state ? BPF_CORE_READ(state, cgroup, kn, id) : 0;
+static __always_inline __u64 task_cgroup_id(struct task_struct *task, __s32 subsystem)
+{
+	struct css_set *set = task->cgroups;
+
+	switch (subsystem) {
+		CGROUP_OF_SUBSYSTEM(0);
+		CGROUP_OF_SUBSYSTEM(1);
+		CGROUP_OF_SUBSYSTEM(2);
+		CGROUP_OF_SUBSYSTEM(3);
+		CGROUP_OF_SUBSYSTEM(4);
+		CGROUP_OF_SUBSYSTEM(5);
+		CGROUP_OF_SUBSYSTEM(6);
+		CGROUP_OF_SUBSYSTEM(7);
+		CGROUP_OF_SUBSYSTEM(8);
+		CGROUP_OF_SUBSYSTEM(9);
+		CGROUP_OF_SUBSYSTEM(10);
+		CGROUP_OF_SUBSYSTEM(11);
+		CGROUP_OF_SUBSYSTEM(12);
+		CGROUP_OF_SUBSYSTEM(13);
+		CGROUP_OF_SUBSYSTEM(14);
+		CGROUP_OF_SUBSYSTEM(15);
+	default:
+		return set->dfl_cgrp->kn->id;
+	}
 }
 
 // The pid of a task in its own pid namespace, and that namespace's inode number.
-static __always_inline __u32 task_pid_in_namespace(const struct task_struct *task, __u32 *ret_namespace)
+static __always_inline __u32 task_pid_in_namespace(struct task_struct *task, __u32 *ret_namespace)
 {
-	const struct pid *pid = BPF_CORE_READ(task, thread_pid);
-	__u32 level = BPF_CORE_READ(pid, level);
+	struct pid *pid = task->thread_pid;
+	__u32 level = pid->level;
 	const struct upid *upid;
 
+	if (!level) {
+		*ret_namespace = pid->numbers[0].ns->ns.inum;
+		return pid->numbers[0].nr;
+	}
 	upid = (const void *)((const char *)__builtin_preserve_access_index(&pid->numbers) +
 			      level * bpf_core_type_size(struct upid));
 	*ret_namespace = BPF_CORE_READ(upid, ns, ns.inum);
 	return BPF_CORE_READ(upid, nr);
-}
-
-// Process group or session of a task, in the initial pid namespace. type: enum pid_type.
-static __always_inline __u32 signal_pid(const struct signal_struct *signal, __u32 type)
-{
-	const struct pid *pid = NULL;
-
-	bpf_probe_read_kernel(&pid, sizeof(pid),
-			      (const char *)__builtin_preserve_access_index(&signal->pids) + type * sizeof(pid));
-	return pid ? BPF_CORE_READ(pid, numbers[0].nr) : 0;
 }

@@ -128,7 +128,7 @@ struct cgroup_subsys_state {
 };
 
 struct css_set {
-	struct cgroup_subsys_state *subsys[1];
+	struct cgroup_subsys_state *subsys[16]; // CGROUP_SUBSYS_COUNT, fewer on most kernels
 	struct cgroup *dfl_cgrp;
 };
 

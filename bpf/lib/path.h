@@ -9,7 +9,7 @@
 #include <bpf/bpf_helpers.h>
 
 enum {
-	PATH_COMPONENTS_MAX = 64,
+	PATH_COMPONENTS_MAX = 48,
 	PATH_COMPONENT_SIZE = 256, // NAME_MAX and a NUL
 	PATH_WALK_SIZE = 4096,
 	PATH_BUFFER_SIZE = PATH_WALK_SIZE + PATH_COMPONENT_SIZE,
@@ -21,42 +21,82 @@ struct path_cursor {
 	volatile __u32 used;
 };
 
+// Writes one component behind the others. False: it could not be read, or there is no room.
+static __always_inline bool path_component(char *out, struct path_cursor *cursor, const unsigned char *name)
+{
+	__u32 used = cursor->used;
+	long length;
+
+	if (used >= PATH_WALK_SIZE)
+		return false;
+	length = bpf_probe_read_kernel_str(out + used, PATH_COMPONENT_SIZE, name);
+	if (length <= 0)
+		return false;
+	cursor->used = used + length;
+	return true;
+}
+
+// From a mount's root on upwards, through the mounts above. Pointers out of container_of() have no type: each link
+// is a helper call.
+static __always_inline bool path_walk_mounts(char *out, struct path_cursor *cursor, const struct vfsmount *vfsmount)
+{
+	const struct mount *mount = (const void *)((const char *)vfsmount - bpf_core_field_offset(struct mount, mnt));
+	const struct dentry *dentry = NULL, *root = NULL;
+
+	for (int i = 0; i < PATH_COMPONENTS_MAX; i++) {
+		if (dentry == root) {
+			const struct mount *above = BPF_CORE_READ(mount, mnt_parent);
+
+			if (above == mount)
+				return true;
+			dentry = BPF_CORE_READ(mount, mnt_mountpoint);
+			mount = above;
+			root = BPF_CORE_READ(mount, mnt.mnt_root);
+			continue;
+		}
+		if (!path_component(out, cursor, BPF_CORE_READ(dentry, d_name.name)))
+			return false;
+		dentry = BPF_CORE_READ(dentry, d_parent);
+	}
+	return false;
+}
+
+// Inside the first mount, where pointers have their types and loads are direct. 1: its root was reached; 0: the
+// path is whole (a detached tree, such as a memfd); -1: it is cut off.
+static __always_inline int path_walk_first(char *out, struct path_cursor *cursor, struct vfsmount *vfsmount,
+					   struct dentry *dentry)
+{
+	struct dentry *root = vfsmount->mnt_root;
+
+	for (int i = 0; i < PATH_COMPONENTS_MAX; i++) {
+		struct dentry *parent = dentry->d_parent;
+
+		if (dentry == root)
+			return 1;
+		if (dentry == parent)
+			return 0;
+		if (!path_component(out, cursor, dentry->d_name.name))
+			return -1;
+		dentry = parent;
+	}
+	return -1;
+}
+
 // out has PATH_BUFFER_SIZE bytes; cursor lies in a map value. Returns the bytes written; 0: the path is the root. A
 // path cut off at the top ends in a component "...".
 static __always_inline __u32 path_walk(char *out, struct path_cursor *cursor, struct vfsmount *vfsmount,
 				       struct dentry *dentry)
 {
+	bool whole = true;
 	__u32 used;
+	int first;
 
 	cursor->used = 0;
-	for (int i = 0; i < PATH_COMPONENTS_MAX; i++) {
-		struct dentry *parent;
-		long length;
-
-		if (dentry == BPF_CORE_READ(vfsmount, mnt_root)) {
-			struct mount *mount = (void *)((char *)vfsmount - bpf_core_field_offset(struct mount, mnt));
-			struct mount *above = BPF_CORE_READ(mount, mnt_parent);
-
-			if (above == mount)
-				return cursor->used;
-			dentry = BPF_CORE_READ(mount, mnt_mountpoint);
-			vfsmount = (void *)((char *)above + bpf_core_field_offset(struct mount, mnt));
-			continue;
-		}
-		parent = BPF_CORE_READ(dentry, d_parent);
-		used = cursor->used;
-		if (parent == dentry) // a detached tree, such as a memfd
-			return used;
-		if (used >= PATH_WALK_SIZE)
-			break;
-		length = bpf_probe_read_kernel_str(out + used, PATH_COMPONENT_SIZE, BPF_CORE_READ(dentry, d_name.name));
-		if (length <= 0)
-			return used;
-		cursor->used = used + length;
-		dentry = parent;
-	}
+	first = path_walk_first(out, cursor, vfsmount, dentry);
+	if (first > 0)
+		whole = path_walk_mounts(out, cursor, vfsmount);
 	used = cursor->used;
-	if (used > PATH_WALK_SIZE)
+	if ((whole && first >= 0) || used > PATH_WALK_SIZE)
 		return used;
 	__builtin_memcpy(out + used, "...", 4);
 	return used + 4;

@@ -89,10 +89,12 @@ class Tracer(Recorder):
         shutil.rmtree(self.home, ignore_errors=True)
 
     def command(self):
-        return [str(BINARY), "collect", "--spool", str(self.home / "spool")]
+        return [str(BINARY), "collect", "--spool", str(self.home / "spool"), "--spool-cap-bytes", "20G",
+                "--status-socket", str(self.home / "status"), "--status-processes-socket", ""]
 
     def status(self):
-        done = subprocess.run([str(BINARY), "status", "--json"], capture_output=True, check=False, timeout=10)
+        done = subprocess.run([str(BINARY), "status", "--json", "--socket", str(self.home / "status")],
+                              capture_output=True, check=False, timeout=10)
         try:
             return json.loads(done.stdout)
         except json.JSONDecodeError:

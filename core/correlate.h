@@ -64,5 +64,6 @@ void task_release(struct task *task); // takes NULL
 struct run *run_reference(struct run *run);
 void run_release(struct run *run);
 
-// Members "tool", "task", "run", "sample" of a record: names and ids, null when there is none.
+// Members "tool", "task", "task_name", "run", "run_name", "run_parent", "engine", "sample" of a record; null
+// when there is none. Names settle while programs of a task start: the latest record has the final one.
 void correlate_write(const struct process *process, struct json *json);

@@ -269,6 +269,7 @@ struct view {
 	const char *argv[VIEW_ARGUMENTS];
 	uint32_t argc; // of argv
 	uint32_t first; // argv index of the first argument after the program
+	char exe_buffer[VIEW_NAME_SIZE];
 	char buffers[VIEW_NAMES - 1][VIEW_NAME_SIZE];
 };
 

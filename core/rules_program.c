@@ -139,6 +139,13 @@ static void skip_to_end_word(struct view *view)
 		}
 }
 
+// A script that is read from a descriptor has no name: bash <(...), curl ... | bash /dev/stdin.
+static bool is_descriptor(const char *path)
+{
+	return !strncmp(path, "/dev/fd/", 8) || !strcmp(path, "/dev/stdin") ||
+	       (!strncmp(path, "/proc/", 6) && strstr(path, "/fd/"));
+}
+
 static void find_interpreted(struct view *view)
 {
 	const struct interpreter *interpreter = view->interpreter;
@@ -155,7 +162,9 @@ static void find_interpreted(struct view *view)
 			return;
 		}
 		if ((argument[0] != '-' && argument[0] != '+') || !argument[1]) {
-			if (*argument && strcmp(argument, "-"))
+			if (is_descriptor(argument))
+				set_program(view, FORM_CODE, view->exe_name, i);
+			else if (*argument && strcmp(argument, "-"))
 				set_program(view,
 					    interpreter->main_class ? FORM_CLASS : FORM_SCRIPT,
 					    argument, i);
@@ -229,6 +238,21 @@ static void find_names(struct view *view)
 	view->names[view->name_count++] = view->buffers[1];
 }
 
+// /proc marks an executable whose file is gone; its name is what it was.
+static const char *without_mark(struct view *view, const char *name)
+{
+	static const char mark[] = " (deleted)";
+	size_t length = strnlen(name, VIEW_NAME_SIZE + sizeof(mark));
+
+	if (length < sizeof(mark) || length - (sizeof(mark) - 1) >= VIEW_NAME_SIZE ||
+	    strcmp(name + length - (sizeof(mark) - 1), mark))
+		return name;
+	length -= sizeof(mark) - 1;
+	memcpy(view->exe_buffer, name, length);
+	view->exe_buffer[length] = 0;
+	return view->exe_buffer;
+}
+
 void view_init(struct view *view, const struct rules *rules, const struct rule_subject *subject,
 	       struct view *parent)
 {
@@ -242,8 +266,8 @@ void view_init(struct view *view, const struct rules *rules, const struct rule_s
 	if (subject->slurm_job > 0)
 		snprintf(view->job, sizeof(view->job), "%lld", (long long)subject->slurm_job);
 	split_arguments(view, subject);
-	if (subject->exe) {
-		view->exe_name = path_base(subject->exe);
+	if (subject->exe && strncmp(subject->exe, "/memfd:", 7)) {
+		view->exe_name = without_mark(view, path_base(subject->exe));
 	} else {
 		view->exe_name = subject->comm ? subject->comm : "";
 		view->truncated = strlen(view->exe_name) == COMM_LENGTH_MAX;

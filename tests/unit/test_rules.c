@@ -205,6 +205,10 @@ static const struct naming namings[] = {
 	{"/usr/bin/bash", "bash|-euo|pipefail|-c|echo hi", "bash -c"},
 	{"/usr/bin/bash", "/bin/bash|-ue|.command.sh", "bash .command.sh"},
 	{"/usr/bin/bash", "-bash", "bash"},
+	{"/usr/bin/bash", "bash|/dev/fd/63|x", "bash -c"},
+	{"/usr/bin/samtools (deleted)", "samtools|sort", "samtools sort"},
+	{"/usr/bin/python3.11 (deleted)", "python|train.py", "python train.py"},
+	{"/memfd:runtime (deleted)", "anything|x", "x"}, // its comm
 	{"/usr/bin/dash", "sh|x.sh", "sh x.sh"},
 	{"/bin/busybox", "sed|-n|p", "sed"},
 	{"/bin/busybox", "/bin/sh|-c|x", "sh -c"},

@@ -21,6 +21,7 @@
 #include "core/base/fs.h"
 #include "core/base/loop.h"
 #include "core/fallback.h"
+#include "core/proc_read.h"
 #include "core/report.h"
 
 enum { EXIT_TRACER = 125, EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127 };
@@ -186,7 +187,11 @@ static int agent_open(struct run_session *session)
 	options.tree = !session->options.system;
 	options.living_at_end = true;
 	options.sample_ns = 1000 * 1000 * 1000ULL;
-	result = source_is(session, "bpf") ? agent_new(&options, &session->agent, &why) : -ENOTSUP;
+	result = -ENOTSUP;
+	if (!proc_in_first_pid_namespace())
+		buf_append_string(&why, "BPF names other pids than those of this pid namespace");
+	else if (source_is(session, "bpf"))
+		result = agent_new(&options, &session->agent, &why);
 	// Bad rules (-EINVAL) are bad from any source.
 	if (result < 0 && result != -EINVAL &&
 	    (!session->options.source || !source_is(session, "bpf"))) {

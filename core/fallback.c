@@ -191,7 +191,9 @@ int fallback_reap(struct fallback *fallback, pid_t *ret_pid, int *ret_status)
 void fallback_finish(struct fallback *fallback)
 {
 	if (fallback_has_events(fallback)) {
-		event_drain(fallback);
+		do
+			event_drain(fallback);
+		while (fallback->queue_count);
 		stats_drain(fallback);
 	}
 	poll_everything(fallback, false);

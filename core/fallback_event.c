@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -20,7 +21,12 @@
 #include "core/base/loop.h"
 #include "core/fallback_private.h"
 
-enum { BUFFER_BYTES = 8 << 20, MESSAGE_MAX = 1024, ACKNOWLEDGE_MS = 500, DRAIN_MAX = 20000 };
+enum {
+	BUFFER_BYTES = 8 << 20,
+	MESSAGE_MAX = 1024,
+	ACKNOWLEDGE_MS = 500,
+	DRAIN_MAX = 2 * QUEUE_EVENTS
+};
 
 struct subscription {
 	struct nlmsghdr netlink;
@@ -215,28 +221,45 @@ static void overrun(struct fallback *fallback)
 		watched->threads_counted = false;
 }
 
-void event_drain(struct fallback *fallback)
+// Takes what the socket holds into memory, which costs next to nothing, before anything is read in
+// /proc: an ordinary user's socket holds a few hundred events. With accounting they are taken one
+// by one from a large buffer instead: its records wait for their event in a small table.
+static void queue_fill(struct fallback *fallback)
 {
-	struct proc_event event;
+	uint32_t room = fallback->stats_fd >= 0 ? 1 : QUEUE_EVENTS;
 
-	clock_update(fallback);
-	// The accounting of whatever ended is in its socket before the event is in ours: an event
-	// read now has it drained.
-	for (int i = 0; i < DRAIN_MAX; i++) {
-		int result = event_read(fallback->event_fd, &event);
+	while (fallback->queue_count < room) {
+		uint32_t at = (fallback->queue_first + fallback->queue_count) % QUEUE_EVENTS;
+		int result = event_read(fallback->event_fd, &fallback->queue[at]);
 
-		if (result == -EAGAIN)
-			break;
 		if (result == -ENOBUFS)
 			overrun(fallback);
-		if (result < 0)
-			continue;
-		if ((uint32_t)event.what == PROC_EVENT_EXIT)
+		else if (result == 0)
+			fallback->queue_count++;
+		else if (result != -EBADMSG)
+			return;
+	}
+}
+
+void event_drain(struct fallback *fallback)
+{
+	clock_update(fallback);
+	for (int i = 0; i < DRAIN_MAX; i++) {
+		const struct proc_event *event = &fallback->queue[fallback->queue_first];
+
+		queue_fill(fallback);
+		if (!fallback->queue_count)
+			break;
+		// The accounting of whatever ended is in its socket before the event is in ours: an
+		// event read now has it drained.
+		if ((uint32_t)event->what == PROC_EVENT_EXIT)
 			stats_drain(fallback);
-		event_take(fallback, &event);
+		event_take(fallback, event);
+		fallback->queue_first = (fallback->queue_first + 1) % QUEUE_EVENTS;
+		fallback->queue_count--;
 	}
 	// What the lost events would have told is looked for once the rest was read.
-	if (fallback->look_again) {
+	if (fallback->look_again && !fallback->queue_count) {
 		fallback->look_again = false;
 		poll_everything(fallback, false);
 	}
@@ -302,30 +325,21 @@ static int socket_open(void)
 	return fd;
 }
 
-// The kernel numbers its first namespaces by hand: PROC_PID_INIT_INO and PROC_USER_INIT_INO of
-// include/linux/proc_ns.h.
-static bool namespace_is_first(const char *path, const char *name)
-{
-	char target[64] = "";
-
-	return readlink(path, target, sizeof(target) - 1) > 0 && !strcmp(target, name);
-}
-
 int event_open(struct fallback *fallback, char why[FALLBACK_WHY_SIZE])
 {
 	int fd, result;
 
 	// Events are sent into any pid namespace, with the pids of the first.
-	if (!namespace_is_first("/proc/self/ns/pid", "pid:[4026531836]")) {
+	if (!proc_in_first_pid_namespace()) {
 		snprintf(why, FALLBACK_WHY_SIZE,
 			 "process events of the kernel (netlink connector): they name other pids "
 			 "than those of "
 			 "this pid namespace");
 		return -ENOTSUP;
 	}
-	fallback->first_user_namespace =
-		namespace_is_first("/proc/self/ns/user", "user:[4026531837]");
-	fd = socket_open();
+	fallback->first_user_namespace = proc_in_first_user_namespace();
+	fallback->queue = malloc(QUEUE_EVENTS * sizeof(*fallback->queue));
+	fd = fallback->queue ? socket_open() : -ENOMEM;
 	if (fd < 0) {
 		const char *reason =
 			fd == -EPERM || fd == -EACCES ? "needs CAP_NET_ADMIN before Linux 6.6"
@@ -349,6 +363,8 @@ int event_open(struct fallback *fallback, char why[FALLBACK_WHY_SIZE])
 
 void event_close(struct fallback *fallback)
 {
+	free(fallback->queue);
+	fallback->queue = NULL;
 	if (fallback->event_fd < 0)
 		return;
 	subscribe(fallback->event_fd, PROC_CN_MCAST_IGNORE);

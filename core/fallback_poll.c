@@ -230,6 +230,8 @@ static void on_timer(void *context, uint64_t now_ns)
 
 	if (!fallback_has_events(fallback))
 		find_new(fallback, false);
+	else if (fallback->queue_count)
+		event_drain(fallback); // a drain ends after so many, and these wake nobody
 	figures_of_due(fallback, clock_process_cpu_ns(), now_ns);
 	interval_ns = interval_paid(fallback, clock_process_cpu_ns() - begin_ns, now_ns);
 	if (fallback->stats_fd >= 0)

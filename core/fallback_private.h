@@ -11,6 +11,7 @@
 
 struct loop_timer;
 struct fallback_stats;
+struct proc_event;
 
 // One pid. Never holds a process beyond its agent_process_end().
 struct watched {
@@ -41,7 +42,7 @@ struct watched {
 		maxrss_inherited_bytes; // ru_maxrss of a child of ours, and what it may have from us
 };
 
-enum { WATCHED_BUCKETS = 4096 };
+enum { WATCHED_BUCKETS = 4096, QUEUE_EVENTS = 16384 };
 
 // What the report has to own up to.
 struct fallback_count {
@@ -76,6 +77,8 @@ struct fallback {
 	int64_t credit_ns; // CPU time that may be spent
 	uint64_t cgroup_scan_ns;
 	uint64_t monotonic_to_boot_ns;
+	struct proc_event *queue; // taken from the socket, in a ring of QUEUE_EVENTS
+	uint32_t queue_first, queue_count;
 	int event_fd; // netlink connector, -1
 	int stats_fd; // generic netlink, -1
 	uint16_t stats_family;

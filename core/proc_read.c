@@ -42,6 +42,25 @@ bool proc_start_matches(uint64_t start_boot_ns, uint64_t start_ticks)
 	return start_boot_ns / (NS_PER_S / ticks_per_second()) == start_ticks;
 }
 
+// The kernel numbers its first namespaces by hand: PROC_PID_INIT_INO and PROC_USER_INIT_INO of
+// include/linux/proc_ns.h.
+static bool namespace_is(const char *path, const char *name)
+{
+	char target[64] = "";
+
+	return readlink(path, target, sizeof(target) - 1) > 0 && !strcmp(target, name);
+}
+
+bool proc_in_first_pid_namespace(void)
+{
+	return namespace_is("/proc/self/ns/pid", "pid:[4026531836]");
+}
+
+bool proc_in_first_user_namespace(void)
+{
+	return namespace_is("/proc/self/ns/user", "user:[4026531837]");
+}
+
 int proc_open(uint32_t pid)
 {
 	char path[32];

@@ -12,6 +12,11 @@
 #include "core/base/arena.h"
 #include "core/process.h"
 
+// Whether pids, and user ids, here are those that the kernel itself works with, as in BPF and in
+// process events.
+bool proc_in_first_pid_namespace(void);
+bool proc_in_first_user_namespace(void);
+
 // A descriptor (O_PATH, close-on-exec) of /proc/PID, to be closed by the caller. -ENOENT: no such
 // process.
 int proc_open(uint32_t pid);

@@ -18,7 +18,8 @@ ROOT = Path(__file__).resolve().parents[2]
 TRACER = ROOT / "build" / "tracer"
 NOBODY = 65534
 AS_NOBODY = ["setpriv", "--reuid", str(NOBODY), "--regid", str(NOBODY), "--clear-groups"]
-CPU_SLACK_NS = 50_000
+# A zombie is read while the last of its own way out may still have to run.
+CPU_SLACK_NS = 150_000
 
 
 class Recording:
@@ -121,9 +122,12 @@ def test_events_miss_no_process(place, workload, root):
     recording = record(place, "events", [place / workload, "truth"] + (["1000", "4"] if workload == "storm" else []),
                        root=root, options=["-w"])
     assert recording.code == 0
-    assert not recording.gaps
+    assert not recording.gaps or not root
     pairs = list(reaped(recording))
     assert len(pairs) > 30
+    if recording.gaps:  # an ordinary user's buffer is small: a loss is counted and said, never silent
+        assert recording.said("Process events were lost")
+        pairs = [(truth, process) for truth, process in pairs if process and process["quality"]["exit"] != "unknown"]
     qualities = []
     for truth, process in pairs:
         assert process, truth
@@ -285,14 +289,15 @@ def test_collect_goes_on_without_bpf(place, source):
         assert len([process for process in processes if process["comm"] in ("head", "wc")]) == 10
 
 
-def test_in_a_pid_namespace_events_are_not_believed(place):
-    """The kernel sends process events there too, with pids that mean other processes: /proc must be read instead."""
+def test_in_a_pid_namespace_foreign_pids_are_not_believed(place):
+    """BPF and process events work there, with pids that mean other processes: /proc must be read instead."""
     assert os.geteuid() == 0, "run the end-to-end tests as root"
     folder = Path(tempfile.mkdtemp(dir=place))
     inside = ["unshare", "--pid", "--fork", "--mount-proc"]
-    refused = subprocess.run([*inside, TRACER, "run", "--source", "events", "true"], capture_output=True, text=True)
-    assert refused.returncode == 125 and "pid namespace" in refused.stderr
-    command = [TRACER, "run", "--source", "proc", "-o", "records.ndjson", "sh", "-c", "sh -c 'sleep 0.3; exit 8'; exit 9"]
+    for source in ("bpf", "events"):
+        refused = subprocess.run([*inside, TRACER, "run", "--source", source, "true"], capture_output=True, text=True)
+        assert refused.returncode == 125 and "pid namespace" in refused.stderr
+    command = [TRACER, "run", "-o", "records.ndjson", "sh", "-c", "sh -c 'sleep 0.3; exit 8'; exit 9"]
     result = subprocess.run([*inside, *command], cwd=folder, capture_output=True, text=True)
     assert result.returncode == 9
     assert {8, 9} <= {process["exit_code"] for process in Recording(folder, result).processes}

@@ -4,11 +4,13 @@
 // names.
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -22,9 +24,12 @@
 #include "core/base/loop.h"
 #include "core/fallback.h"
 #include "core/proc_read.h"
+#include "core/privs.h"
 #include "core/report.h"
 
 enum { EXIT_TRACER = 125, EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127 };
+
+enum { RUN_NICE = 5 };
 
 static const uint64_t FINISH_WAIT_NS = 500 * 1000 * 1000ULL;
 
@@ -273,6 +278,20 @@ static int signals_open(struct run_session *session)
 	return result;
 }
 
+// The command has its rights and its priority; from here on only reading is left to do, behind it.
+static void rights_drop(void)
+{
+	const struct privs_keep keep = {
+		.bpf = privs_kernel_needs_bpf(),
+		.capabilities = 1ULL << CAP_KILL, // to pass signals on to a command of another user
+	};
+	int result = privs_drop(&keep);
+
+	if (result < 0)
+		fprintf(stderr, "tracer run: giving up privileges: %s\n", strerror(-result));
+	setpriority(PRIO_PROCESS, 0, RUN_NICE);
+}
+
 static int session_open(struct run_session *session)
 {
 	int result;
@@ -300,9 +319,13 @@ static int session_open(struct run_session *session)
 	if (result < 0)
 		return result;
 	result = tree_start(session);
-	if (result < 0)
+	if (result < 0) {
 		fprintf(stderr, "tracer run: starting the command: %s\n", strerror(-result));
-	return result;
+		return result;
+	}
+	if (!session->fallback)
+		rights_drop();
+	return 0;
 }
 
 static void session_close(struct run_session *session)

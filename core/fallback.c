@@ -122,7 +122,7 @@ void fallback_free(struct fallback *fallback)
 	free(fallback);
 }
 
-// ---- children of ours -------------------------------------------------------------------------------------------
+// ---- children of ours ----------------------------------------------------------------------------
 
 static uint64_t rusage_cpu_ns(const struct rusage *usage)
 {
@@ -199,7 +199,7 @@ void fallback_finish(struct fallback *fallback)
 	poll_everything(fallback, false);
 }
 
-// ---- words ------------------------------------------------------------------------------------------------------
+// ---- words ---------------------------------------------------------------------------------------
 
 struct words {
 	struct fallback *fallback;

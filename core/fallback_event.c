@@ -73,7 +73,7 @@ static int event_read(int fd, struct proc_event *ret_event)
 	return 0;
 }
 
-// ---- what happened -----------------------------------------------------------------------------------------------
+// ---- what happened -------------------------------------------------------------------------------
 
 // A thread began. A process found in /proc after this event had it counted there.
 static void on_thread(struct watched *watched, uint64_t boot_ns)
@@ -272,8 +272,7 @@ static void on_readable(void *context, int fd, uint32_t epoll_events)
 	event_drain(context);
 }
 
-// ---- opening
-// --------------------------------------------------------------------------------------------------------
+// ---- opening -------------------------------------------------------------------------------------
 
 // The kernel answers a subscription with an event that holds 0 or an errno; before 4.x only to
 // those who may.

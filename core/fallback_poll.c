@@ -29,7 +29,7 @@ static const int64_t CREDIT_MAX_NS = 20 * NS_PER_MS;
 // A hundred and thirty: what waking up costs is not in what a look costs.
 enum { COST_SHARE = 130, DESCRIPTORS_PER_PROCESS = 2, DESCRIPTORS_MAX = 4096 };
 
-// ---- ends ---------------------------------------------------------------------------------------------------------
+// ---- ends ----------------------------------------------------------------------------------------
 
 static void on_pid_fd(void *context, int fd, uint32_t epoll_events)
 {
@@ -67,7 +67,7 @@ void poll_watch_end(struct watched *watched)
 		watched->children_fd = -1;
 }
 
-// ---- new processes --------------------------------------------------------------------------------------------
+// ---- new processes -------------------------------------------------------------------------------
 
 static void visit_child(void *context, uint32_t pid)
 {
@@ -174,7 +174,7 @@ static void find_new(struct fallback *fallback, bool seeding)
 		find_by_scan(fallback, seeding);
 }
 
-// ---- figures --------------------------------------------------------------------------------------------------
+// ---- figures -------------------------------------------------------------------------------------
 
 static bool figures_due(const struct watched *watched, uint64_t now_ns)
 {

@@ -95,7 +95,7 @@ static inline bool fallback_has_events(const struct fallback *fallback)
 	return fallback->event_fd >= 0;
 }
 
-// ---- core/fallback_watch.c --------------------------------------------------------------------------------
+// ---- core/fallback_watch.c -----------------------------------------------------------------------
 
 struct watched *watched_find(struct fallback *fallback, uint32_t pid);
 // A pid that is not ours, so that it is not looked at again.
@@ -103,8 +103,7 @@ struct watched *watched_add(struct fallback *fallback, uint32_t pid);
 void watched_close(struct watched *watched); // its descriptors only
 void watched_drop(struct watched *watched);
 
-// ---- core/fallback_process.c, core/fallback_end.c
-// -------------------------------------------------------------------
+// ---- core/fallback_process.c, core/fallback_end.c ------------------------------------------------
 
 // First sight of a process in /proc: adds it with the program it runs. -ESRCH: gone already.
 int fallback_found(struct fallback *fallback, uint32_t pid, bool seeded,
@@ -131,7 +130,7 @@ bool fallback_stat_is_dead(const struct proc_stat *stat);
 void fallback_figures_take(struct watched *watched, const struct proc_figures *figures,
 			   uint64_t now_ns);
 
-// ---- core/fallback_poll.c -----------------------------------------------------------------------------------
+// ---- core/fallback_poll.c ------------------------------------------------------------------------
 
 int poll_open(struct fallback *fallback);
 void poll_close(struct fallback *fallback);
@@ -140,7 +139,7 @@ void poll_close(struct fallback *fallback);
 void poll_everything(struct fallback *fallback, bool seeding);
 void poll_watch_end(struct watched *watched); // by a pidfd, when descriptors allow
 
-// ---- core/fallback_event.c, core/fallback_taskstats.c -----------------------------------------------------------
+// ---- core/fallback_event.c, core/fallback_taskstats.c --------------------------------------------
 
 int event_open(struct fallback *fallback, char why[FALLBACK_WHY_SIZE]);
 void event_close(struct fallback *fallback);

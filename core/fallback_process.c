@@ -15,7 +15,7 @@
 
 enum { DEPTH_MAX = 64, ARENA_BYTES = 64 * 1024 };
 
-// ---- figures --------------------------------------------------------------------------------------------------
+// ---- figures -------------------------------------------------------------------------------------
 
 static void figure_merge(__u64 *to, uint64_t from)
 {
@@ -163,7 +163,7 @@ void fallback_cpu(struct watched *watched, uint64_t now_ns)
 	watched->cpu_boot_ns = now_ns;
 }
 
-// ---- first sight ------------------------------------------------------------------------------------------------
+// ---- first sight ---------------------------------------------------------------------------------
 
 // The id of the process's cgroup; 0: unknown. A cgroup made since the last scan is looked for once
 // a second.
@@ -314,7 +314,7 @@ int fallback_found(struct fallback *fallback, uint32_t pid, bool seeded,
 	return found_at_depth(fallback, pid, seeded, 0, ret_watched ? ret_watched : &ignored);
 }
 
-// ---- events -----------------------------------------------------------------------------------------------------
+// ---- events --------------------------------------------------------------------------------------
 
 int fallback_forked(struct fallback *fallback, uint32_t pid, struct watched *parent,
 		    uint64_t boot_ns)

@@ -35,7 +35,7 @@ struct fallback_stats {
 	struct thread_stats waiting[WAITING]; // by tid modulo WAITING
 };
 
-// ---- generic netlink ------------------------------------------------------------------------------------------------
+// ---- generic netlink -----------------------------------------------------------------------------
 
 struct message {
 	struct nlmsghdr netlink;
@@ -155,7 +155,7 @@ static int listen_on_cpus(int fd, uint16_t family)
 	return length < 0 ? (int)length : 0;
 }
 
-// ---- records --------------------------------------------------------------------------------------------------------
+// ---- records -------------------------------------------------------------------------------------
 
 // Whether a record of this size has the field.
 #define HAS(size, field) \
@@ -309,7 +309,7 @@ static void on_readable(void *context, int fd, uint32_t epoll_events)
 	stats_drain(context);
 }
 
-// ---- opening --------------------------------------------------------------------------------------------------------
+// ---- opening -------------------------------------------------------------------------------------
 
 static int socket_open(uint16_t *ret_family)
 {

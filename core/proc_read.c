@@ -285,7 +285,7 @@ int proc_read_identity(int proc_fd, uint32_t pid, struct event_identity *ret_ide
 	return 0;
 }
 
-// ---- what it runs -----------------------------------------------------------------------------------------------
+// ---- what it runs --------------------------------------------------------------------------------
 
 // The target of a link in /proc/PID; NULL when it is not to be had. *ret_error: -ENOMEM.
 static const char *link_read(int proc_fd, const char *name, struct arena *arena, int *ret_error)
@@ -406,7 +406,7 @@ int proc_read_image_of(uint32_t pid, uint64_t start_boot_ns, struct arena *arena
 	return proc_read_image(proc_fd, arena, ret_strings);
 }
 
-// ---- figures ----------------------------------------------------------------------------------------------------
+// ---- figures -------------------------------------------------------------------------------------
 
 int proc_read_cpu(uint32_t pid, uint64_t *ret_cpu_ns)
 {
@@ -590,7 +590,7 @@ int proc_read_figures(int proc_fd, uint32_t pid, struct proc_figures *ret_figure
 	return 0;
 }
 
-// ---- places -----------------------------------------------------------------------------------------------------
+// ---- places --------------------------------------------------------------------------------------
 
 // Whether a comma-separated list holds the name.
 static bool list_has(const char *list, size_t length, const char *name)

@@ -300,7 +300,7 @@ static void figures_of_threads_are_summed(void **state)
 	child_reap(&child, NULL);
 }
 
-// ---- what it runs -----------------------------------------------------------------------------------------------
+// ---- what it runs --------------------------------------------------------------------------------
 
 static void wait_for_name(int proc_fd, const char *name)
 {

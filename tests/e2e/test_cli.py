@@ -423,3 +423,42 @@ def test_the_document_of_the_configuration_is_complete():
     text = re.sub(r"\n {30}", " ", tracer("collect", "--help").stdout.decode().split("\nConfiguration")[1])
     declared = dict(re.findall(r"^  (--[a-z-]+) .*\(default: ([^)]*)\)$", text, re.M))
     assert documented == declared
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become nobody")
+def test_collector_works_as_nobody_with_two_capabilities():
+    import tempfile
+
+    place = Path(tempfile.mkdtemp(prefix="tracer-test-"))
+    try:
+        place.chmod(0o777)
+        binary = place / "tracer"
+        shutil.copy(TRACER, binary)
+        caps = "-all,+bpf,+perfmon"
+        daemon = subprocess.Popen(
+            ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", f"--inh-caps={caps}", f"--ambient-caps={caps}",
+             str(binary), "collect", "--spool", str(place / "spool"), "--status-socket", str(place / "s"),
+             "--status-processes-socket", str(place / "p"), "--sample-interval", "1s"], stderr=subprocess.PIPE)
+        deadline = time.monotonic() + 30
+        while not (place / "p").exists() and daemon.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.05)
+        time.sleep(0.5)
+        fields = dict(re.findall(r"^(\w+):\s+(.*)$", Path(f"/proc/{daemon.pid}/status").read_text(), re.M))
+        assert fields["Uid"].split()[0] == "65534" and int(fields["CapPrm"], 16) == 0 and fields["Seccomp"] == "2"
+        child = subprocess.Popen(["sh", "-c", "exit 7"])
+        child.wait()
+        daemon.send_signal(signal.SIGHUP)
+        time.sleep(1.5)
+        status = json.loads(tracer("status", "--json", "--socket", str(place / "s")).stdout)
+        assert {m["name"]: m["state"] for m in status["modules"]}["proc"] == "running"
+        assert status["refused_calls"] == 0 and status["gaps"] == []
+        daemon.terminate()
+        assert daemon.wait(timeout=20) == 0, daemon.stderr.read()
+        records = [json.loads(line) for line in tracer("spool", "dump", str(place / "spool")).stdout.splitlines()]
+        mine = next(r for r in records if r["kind"] == "process" and r["pid"] == child.pid)
+        assert mine["exit_code"] == 7 and mine["cpu_ns"] > 0 and mine["args"] == ["sh", "-c", "exit 7"]
+    finally:
+        if daemon.poll() is None:
+            daemon.kill()
+        daemon.wait()
+        shutil.rmtree(place)

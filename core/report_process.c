@@ -150,9 +150,9 @@ static void report_fill_images(const struct process *process, struct report_proc
 	uint64_t start_ns = process->start_boot_ns;
 	uint32_t count = 0;
 
-	if (image->forked && image->next &&
-	    report_is_launch(image->next->start_boot_ns - image->start_boot_ns,
-			     image->next->at_start.cpu_ns))
+	// The copy that runs until the first exec.
+	if (image->next && report_is_launch(image->next->start_boot_ns - image->start_boot_ns,
+					    image->forked ? image->next->at_start.cpu_ns : UNKNOWN))
 		image = image->next;
 	for (; image; image = image->next) {
 		struct report_image *row = &out->images[count];

@@ -153,7 +153,8 @@ static bool read_is_merged(const struct report_process *process, yyjson_val *ima
 	bool forked = yyjson_get_bool(yyjson_obj_get(image, "forked"));
 
 	return process->image_count + 1 >= REPORT_IMAGES_MAX ||
-	       (forked && report_is_launch(wall_ns, read_u64(image, "cpu_ns")));
+	       (process->image_count == 0 &&
+		report_is_launch(wall_ns, forked ? read_u64(image, "cpu_ns") : UNKNOWN));
 }
 
 static void read_add_values(uint64_t *into, const uint64_t *value)

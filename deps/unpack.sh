@@ -3,15 +3,17 @@
 # Checks the source packages in a folder against deps.lock and unpacks what the build links, with
 # Debian's patches applied. Needs no network. Refuses a tarball whose sha256 is not the pinned one.
 #
-#   deps/unpack.sh [--locked] DIR SRC     DIR holds the .dsc and tar files; SRC/NAME/ is written,
+#   deps/unpack.sh [--locked] [--all] DIR SRC
+#                                         --all: also what is not linked yet; DIR holds the .dsc and tar files; SRC/NAME/ is written,
 #                                         and SRC/revisions says what was taken
 set -euo pipefail
 export LC_ALL=C
 
 HERE=$(cd "$(dirname "$0")" && pwd)
 LOCK=${LOCK:-$HERE/../deps.lock}
-locked=0
+locked=0 all=0
 [ "${1:-}" = --locked ] && { locked=1; shift; }
+[ "${1:-}" = --all ] && { all=1; shift; }
 DIR=$(cd "$1" 2>/dev/null && pwd) || { printf 'unpack: %s: no such folder\n' "$1" >&2; exit 2; }
 SRC=$2
 
@@ -66,6 +68,6 @@ mkdir -p "$SRC"
 : >"$SRC/revisions"
 while read -r name source upstream revision tar dsc _ use; do
 	case $name in '' | '#'*) continue ;; esac
-	[ "$use" = build ] || continue
+	[ "$all" = 1 ] || [ "$use" = build ] || continue
 	unpack_one "$name" "$source" "$upstream" "$revision" "$tar" "$dsc"
 done <"$LOCK"

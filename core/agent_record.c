@@ -169,21 +169,22 @@ void agent_sample_cgroups(struct agent *agent, uint64_t now_boot_ns)
 	cgroup_sampler_run(agent->cgroup_sampler, now_boot_ns, CGROUPS_A_SECOND, cgroup_sample, agent);
 }
 
-// An opening record when a process outlives a tick, then its figures as they grow.
+// An opening record when a process outlives a tick, then its figures as they grow: one that has not run has none.
 static void process_sample(void *context, struct process *process)
 {
 	struct agent *agent = context;
 	struct json *json;
 
-	if (process->exit_boot_ns || process->seen_boot_ns < process->start_boot_ns + agent->options.sample_ns)
+	if (process->exit_boot_ns || process->seen_boot_ns < process->start_boot_ns + agent->options.sample_ns ||
+	    (process->opened && process->sampled_cpu_ns == process->counters.cpu_ns))
 		return;
 	json = agent_record_begin(agent, process->opened ? "sample" : "open", RECORD_SAMPLE, clock_boot_ns());
-	if (!process->opened) {
-		process->opened = true;
-		record_process(process, &agent->clock, json);
-	} else {
+	if (process->opened)
 		record_sample(process, json);
-	}
+	else
+		record_process(process, &agent->clock, json);
+	process->opened = true;
+	process->sampled_cpu_ns = process->counters.cpu_ns;
 	agent_record_end(agent, RECORD_SAMPLE);
 }
 

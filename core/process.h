@@ -119,6 +119,7 @@ struct process {
 	uint64_t seeded_boot_ns; // when it was first seen, then
 	bool threads_unsure; // sums over threads are lower bounds
 	bool opened; // an opening record was written
+	uint64_t sampled_cpu_ns; // counters.cpu_ns in the last sample
 	uint8_t quality[FIGURE_END]; // enum quality
 
 	// correlate's part

@@ -189,32 +189,28 @@ static int piece_bad_records(struct spool_walk *walk, bool final, size_t length,
 	return result;
 }
 
-// A frame line holds at walk->offset.
-static int walk_frame(struct spool_walk *walk, bool final, size_t line_length,
+// A frame line holds at walk->offset. -ESTALE: the records do not match, and again is false.
+static int walk_frame(struct spool_walk *walk, bool final, bool again, size_t line_length,
 		      struct spool_piece *piece)
 {
 	size_t length = line_length + piece->line.bytes, size;
 	const char *text;
 	int result;
 
-	piece->data = NULL;
 	if (walk->offset + length < walk->verify_from)
 		return piece_frame(walk, length, piece);
-	for (int attempt = 0; attempt < 2; attempt++) {
-		result = peek(walk, walk->offset, length, &text, &size);
-		if (result < 0)
-			return result;
-		if (size < length) {
-			piece->torn_line = true;
-			return piece_to_opening(walk, final, SPOOL_PIECE_TORN, piece);
-		}
-		if (crc32c(0, text + line_length, piece->line.bytes) == piece->line.crc) {
-			piece->data = text + line_length;
-			return piece_frame(walk, length, piece);
-		}
-		forget(walk);
+	result = peek(walk, walk->offset, length, &text, &size);
+	if (result < 0)
+		return result;
+	if (size < length) {
+		piece->torn_line = true;
+		return piece_to_opening(walk, final, SPOOL_PIECE_TORN, piece);
 	}
-	return piece_bad_records(walk, final, length, piece);
+	if (crc32c(0, text + line_length, piece->line.bytes) == piece->line.crc) {
+		piece->data = text + line_length;
+		return piece_frame(walk, length, piece);
+	}
+	return again ? piece_bad_records(walk, final, length, piece) : -ESTALE;
 }
 
 int spool_walk_next(struct spool_walk *walk, bool final, struct spool_piece *ret_piece)
@@ -225,7 +221,8 @@ int spool_walk_next(struct spool_walk *walk, bool final, struct spool_piece *ret
 	int result;
 
 	*ret_piece = (struct spool_piece){.offset = walk->offset};
-	for (int attempt = 0;; attempt++) {
+	// What looks damaged is read a second time before it is called so.
+	for (bool again = false;; again = true) {
 		result = peek(walk, walk->offset, SPOOL_LINE_MAX, &text, &size);
 		if (result < 0)
 			return result;
@@ -234,12 +231,16 @@ int spool_walk_next(struct spool_walk *walk, bool final, struct spool_piece *ret
 			return 0;
 		}
 		result = spool_frame_decode(text, size, &ret_piece->line);
-		if (result > 0)
-			return walk_frame(walk, final, (size_t)result, ret_piece);
-		if (size >= SPOOL_END_LINE && spool_end_decode(text, size, &end) == 0)
+		if (result > 0) {
+			int frame = walk_frame(walk, final, again, (size_t)result, ret_piece);
+
+			if (frame != -ESTALE)
+				return frame;
+		} else if (size >= SPOOL_END_LINE && spool_end_decode(text, size, &end) == 0) {
 			return piece_end(walk, ret_piece);
-		if (attempt == 1)
+		} else if (again) {
 			break;
+		}
 		forget(walk);
 	}
 	return piece_to_opening(walk, final,

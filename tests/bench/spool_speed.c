@@ -45,10 +45,11 @@ static int fill(const char *path, uint64_t total, size_t record_bytes, size_t ba
 		return result;
 	start = clock_boot_ns();
 	cpu = clock_process_cpu_ns();
-	for (uint64_t done = 0; done < total; done += length) {
+	for (uint64_t done = 0, turn = 0; done < total; done += length, turn++) {
 		uint64_t before = clock_boot_ns(), after;
 
-		result = spool_append(spool, batch, length, (uint32_t)per_batch, SPOOL_PROCESS);
+		result = spool_append(spool, batch, length, (uint32_t)per_batch,
+				      turn % 4 ? SPOOL_SAMPLE : SPOOL_PROCESS);
 		if (result < 0)
 			return result;
 		after = clock_boot_ns();

@@ -547,11 +547,46 @@ static void short_writes_leave_no_trace(void **state)
 	help_remove(path);
 }
 
+// Without memory the frame that failed is dropped, and a shorter one takes its place in the file.
+static void a_shorter_frame_after_a_failed_one_has_no_tail(void **state)
+{
+	struct spool_options options = small;
+	struct rlimit before, limit;
+	char *path = help_scratch();
+	struct spool_stats stats;
+	struct spool *spool;
+	struct tally tally;
+
+	(void)state;
+	signal(SIGXFSZ, SIG_IGN);
+	getrlimit(RLIMIT_FSIZE, &before);
+	options.memory_ring_bytes = 0;
+	spool = help_open(path, options, NULL);
+	assert_int_equal(help_append(spool, 2, SPOOL_PROCESS), 0);
+	limit = before;
+	limit.rlim_cur = 900;
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+	assert_int_equal(help_append(spool, 60, SPOOL_PROCESS), 0);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+	signal(SIGXFSZ, SIG_DFL);
+	assert_int_equal(help_stats(spool).dropped[SPOOL_IO_ERROR], 60);
+	help_tick(spool);
+	assert_int_equal(help_append(spool, 1, SPOOL_PROCESS), 0);
+	stats = help_stats(spool);
+	assert_int_equal(stats.pending, 3);
+	assert_int_equal(spool_close(spool), 0);
+	tally = help_read(path, 1);
+	assert_int_equal(tally.read, 3);
+	assert_int_equal(tally.lost, 60);
+	assert_int_equal(tally.places, 0);
+	help_remove(path);
+}
+
 static void in_memory_samples_give_way_to_processes(void **state)
 {
 	struct spool_options options = small;
 	char *dir = help_scratch(), path[128];
-	struct spool_stats stats;
+	struct spool_stats stats, full;
 	struct spool *spool;
 	struct tally tally;
 
@@ -568,9 +603,29 @@ static void in_memory_samples_give_way_to_processes(void **state)
 	assert_int_equal(spool_close(spool), 0);
 	tally = help_read(path, 1);
 	assert_int_equal(tally.read, stats.pending);
-	// All fifty process frames stayed, for a later sample never pushes one out.
+	// All fifty process frames stayed, and of the samples the latest.
 	assert_int_equal(tally.first, 1);
-	assert_true(stats.pending >= 250 && stats.pending < 500);
+	assert_int_equal(tally.last, 500);
+	assert_true(stats.pending >= 300 && stats.pending < 500);
+	help_remove(path);
+
+	help_spit(dir, "spool", "x", 1);
+	spool = help_open(path, options, NULL);
+	for (uint32_t i = 0; i < 150; i++)
+		assert_int_equal(help_append(spool, 5, SPOOL_PROCESS), 0);
+	full = help_stats(spool);
+	assert_true(full.dropped[SPOOL_IO_ERROR] > 0);
+	for (uint32_t i = 0; i < 5; i++)
+		assert_int_equal(help_append(spool, 5, SPOOL_SAMPLE), 0);
+	stats = help_stats(spool);
+	assert_int_equal(unlink(path), 0);
+	help_tick(spool);
+	assert_int_equal(spool_close(spool), 0);
+	tally = help_read(path, 1);
+	// Of a ring full of processes at most the odd place went to a sample, and no process gave way.
+	assert_true(tally.read >= full.pending);
+	assert_int_equal(tally.first, full.accepted - full.pending + 1);
+	assert_int_equal(tally.read, stats.pending);
 	help_remove(dir);
 }
 
@@ -729,6 +784,7 @@ int main(void)
 		cmocka_unit_test(a_segment_can_be_acknowledged_while_it_grows),
 		cmocka_unit_test(an_unusable_directory_means_memory_and_recovery),
 		cmocka_unit_test(short_writes_leave_no_trace),
+		cmocka_unit_test(a_shorter_frame_after_a_failed_one_has_no_tail),
 		cmocka_unit_test(in_memory_samples_give_way_to_processes),
 		cmocka_unit_test(a_removed_directory_or_segment_is_noticed),
 		cmocka_unit_test(group_commit_makes_durable_within_two_ticks),

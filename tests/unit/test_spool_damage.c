@@ -3,6 +3,7 @@
 // out, a flipped bit costs at most its frame, and what is lost is counted.
 #include "tests/unit/spool_help.h"
 
+#include "core/base/crc.h"
 #include "core/spool_files.h"
 
 static const struct spool_options small = {.segment_bytes = 1300,
@@ -260,6 +261,7 @@ static void start_on_a_cut(const char *path, const char *name, const struct buf 
 		assert_int_equal(tally.read, stats.pending);
 		assert_int_equal(tally.lost, stats.dropped[SPOOL_DAMAGED]);
 		assert_int_equal(tally.last, stats.accepted);
+		assert_true(tally.places <= 1);
 		// Once more, over the sealed ruins.
 		spool = help_open(copy, small, &reported);
 		assert_int_equal(help_stats(spool).pending, stats.pending);
@@ -316,6 +318,77 @@ static void a_writer_starts_on_every_flip(void **state)
 	help_remove(path);
 }
 
+// Its only frame line is damaged and the state is gone: only the file's name still says that its number was used.
+static void the_number_in_a_name_is_not_given_again(void **state)
+{
+	static const char name[] = "p-00000000000000000001.ndjson";
+	char *path = help_scratch();
+	struct spool *spool = help_open(path, small, NULL);
+	struct buf text;
+
+	(void)state;
+	assert_int_equal(help_append(spool, 4, SPOOL_PROCESS), 0);
+	assert_int_equal(spool_close(spool), 0);
+	text = help_slurp(path, name);
+	text.data[40] ^= 1;
+	help_spit(path, name, text.data, text.length - SPOOL_END_LINE);
+	help_spit(path, SPOOL_STATE_FILE, "", 0);
+	spool = help_open(path, small, NULL);
+	assert_int_equal(help_append(spool, 4, SPOOL_PROCESS), 0);
+	assert_false(help_stats(spool).ring_active);
+	assert_int_equal(help_stats(spool).accepted, 5);
+	assert_int_equal(help_stats(spool).dropped[SPOOL_DAMAGED], 1);
+	assert_int_equal(spool_close(spool), 0);
+	assert_int_equal(help_read(path, 0).read, 4);
+	buf_free(&text);
+	help_remove(path);
+}
+
+// A writer takes back what it could not finish and writes another frame there; what was read ahead is then stale.
+static void a_frame_that_was_taken_back_is_read_anew(void **state)
+{
+	char *path = help_scratch(), full[128];
+	struct spool *spool = help_open(path, small, NULL);
+	struct spool_walk walk = {.fd = -1};
+	struct spool_piece piece;
+	struct buf text;
+	size_t first;
+	int fd;
+
+	(void)state;
+	assert_int_equal(help_append(spool, 2, SPOOL_PROCESS), 0);
+	first = help_stats(spool).bytes;
+	assert_int_equal(help_append(spool, 9, SPOOL_PROCESS), 0);
+	assert_int_equal(spool_close(spool), 0);
+	text = help_slurp(path, "p-00000000000000000001.ndjson");
+	snprintf(full, sizeof(full), "%s/segment", path);
+	// The first frame and the start of another, which claims more than is there.
+	help_spit(path, "segment", text.data, first + SPOOL_FRAME_LINE + 60);
+	fd = open(full, O_RDWR | O_CLOEXEC);
+	spool_walk_start(&walk, fd, 0);
+	assert_int_equal(spool_walk_next(&walk, false, &piece), 0);
+	assert_int_equal(piece.kind, SPOOL_PIECE_FRAME);
+	// Between two looks it is replaced by a different, longer one.
+	struct spool_frame_line line = {.first = 3, .records = 1, .bytes = 900};
+	char other[SPOOL_FRAME_LINE + 900];
+
+	memset(other, 'y', sizeof(other));
+	other[sizeof(other) - 1] = '\n';
+	line.crc = crc32c(0, other + SPOOL_FRAME_LINE, 900);
+	spool_frame_encode(&line, other);
+	assert_int_equal(ftruncate(fd, (off_t)first), 0);
+	assert_int_equal(pwrite(fd, other, sizeof(other), (off_t)first), sizeof(other));
+	assert_int_equal(spool_walk_next(&walk, false, &piece), 0);
+	assert_int_equal(piece.kind, SPOOL_PIECE_FRAME);
+	assert_int_equal(piece.line.bytes, 900);
+	assert_int_equal(spool_walk_next(&walk, false, &piece), 0);
+	assert_int_equal(piece.kind, SPOOL_PIECE_NOTHING);
+	spool_walk_free(&walk);
+	buf_free(&text);
+	close(fd);
+	help_remove(path);
+}
+
 static void both_ends_of_the_state_file_may_be_damaged(void **state)
 {
 	char *path = help_scratch();
@@ -352,6 +425,8 @@ int main(void)
 		cmocka_unit_test(every_cut_is_counted_by_the_reader),
 		cmocka_unit_test(a_writer_starts_on_every_cut_and_counts_it),
 		cmocka_unit_test(a_writer_starts_on_every_flip),
+		cmocka_unit_test(the_number_in_a_name_is_not_given_again),
+		cmocka_unit_test(a_frame_that_was_taken_back_is_read_anew),
 		cmocka_unit_test(both_ends_of_the_state_file_may_be_damaged),
 	};
 

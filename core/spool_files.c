@@ -332,6 +332,8 @@ int spool_state_read(int dir_fd, struct spool_state *ret_state)
 
 	if (result < 0)
 		return result;
+	if (size == 0) // a writer was killed, or is, between making it and writing it
+		return -ENOENT;
 	for (size_t at = 0; at + SPOOL_STATE_LINE <= size; at += SPOOL_STATE_LINE) {
 		if (spool_state_decode(text + at, SPOOL_STATE_LINE, &state) < 0)
 			continue;

@@ -69,7 +69,7 @@ int spool_segment_ack(int dir_fd, enum spool_class class, struct spool_segment *
 // Appends an end line, behind a newline where the damage before it has none, to a segment that has none.
 int spool_segment_seal(int dir_fd, enum spool_class class, struct spool_segment *segment);
 
-// -ENOENT when there is none, -EBADMSG when none holds.
+// -ENOENT when there is none yet, -EBADMSG when none holds.
 int spool_state_read(int dir_fd, struct spool_state *ret_state);
 int spool_cursor_read(int dir_fd, struct spool_cursor *ret_cursor);
 

@@ -330,26 +330,30 @@ static int lane_fill(struct spool_reader *reader, enum spool_class class)
 
 // ---- the merge --------------------------------------------------------------------------------------------------
 
-// Fills both lanes. A lane found empty is looked at again after the other was read from its file: only then is it sure
-// that no lower number is to come, since the writer writes in order.
+// Fills both lanes. A lane found empty is looked at again whenever the other was read from its file since: only then
+// is it sure that no lower number is to come, as the writer writes in order.
 static int fill(struct spool_reader *reader)
 {
+	bool found;
 	int result;
 
-	for (int turn = 0; turn < 2 * SPOOL_CLASS_END; turn++) {
-		enum spool_class class = (enum spool_class)(turn % SPOOL_CLASS_END);
-		struct lane *lane = &reader->lane[class], *other = &reader->lane[!class];
+	do {
+		found = false;
+		for (int class = 0; class < SPOOL_CLASS_END; class ++) {
+			struct lane *lane = &reader->lane[class], *other = &reader->lane[!class];
 
-		if (lane->has_head || lane->exhausted ||
-		    (other->has_head && lane->checked_reads == other->walk.reads))
-			continue;
-		lane->checked_reads = other->has_head ? other->walk.reads : UINT64_MAX;
-		result = lane_fill(reader, class);
-		if (result < 0)
-			return result;
-		if (lane->has_head)
-			lane->checked_reads = UINT64_MAX;
-	}
+			if (lane->has_head || lane->exhausted ||
+			    (other->has_head && lane->checked_reads == other->walk.reads))
+				continue;
+			lane->checked_reads = other->has_head ? other->walk.reads : UINT64_MAX;
+			result = lane_fill(reader, (enum spool_class) class);
+			if (result < 0)
+				return result;
+			if (lane->has_head)
+				lane->checked_reads = UINT64_MAX;
+			found |= lane->has_head;
+		}
+	} while (found);
 	return 0;
 }
 

@@ -120,6 +120,14 @@ static int find_opening(struct spool_walk *walk, uint64_t offset, uint64_t *ret_
 	}
 }
 
+// The writer is at it. Not searched behind it: by then there may be more, and it would look torn.
+static int piece_unfinished(struct spool_walk *walk, struct spool_piece *piece)
+{
+	forget(walk);
+	piece->kind = SPOOL_PIECE_NOTHING;
+	return 0;
+}
+
 // From walk->offset to the next opening is one piece of this kind. When there is none: the rest of a final file; else
 // not known yet.
 static int piece_to_opening(struct spool_walk *walk, bool final, enum spool_piece_kind kind,
@@ -130,11 +138,8 @@ static int piece_to_opening(struct spool_walk *walk, bool final, enum spool_piec
 
 	if (result < 0)
 		return result;
-	if (found == NOT_FOUND && !final) {
-		forget(walk);
-		piece->kind = SPOOL_PIECE_NOTHING;
-		return 0;
-	}
+	if (found == NOT_FOUND && !final)
+		return piece_unfinished(walk, piece);
 	piece->kind = kind;
 	piece->offset = walk->offset;
 	piece->length = (found == NOT_FOUND ? end : found) - walk->offset;
@@ -202,6 +207,8 @@ static int walk_frame(struct spool_walk *walk, bool final, bool again, size_t li
 	result = peek(walk, walk->offset, length, &text, &size);
 	if (result < 0)
 		return result;
+	if (size < length && !final)
+		return piece_unfinished(walk, piece);
 	if (size < length) {
 		piece->torn_line = true;
 		return piece_to_opening(walk, final, SPOOL_PIECE_TORN, piece);
@@ -243,6 +250,8 @@ int spool_walk_next(struct spool_walk *walk, bool final, struct spool_piece *ret
 		}
 		forget(walk);
 	}
+	if (result == -EAGAIN && !final)
+		return piece_unfinished(walk, ret_piece);
 	return piece_to_opening(walk, final,
 				result == -EAGAIN ? SPOOL_PIECE_TORN : SPOOL_PIECE_BAD_LINE,
 				ret_piece);

@@ -15,8 +15,9 @@ TRACER = ROOT / "build" / "tracer"
 RECORDS = ROOT / "docs" / "records.md"
 SAMPLES = ROOT / "docs" / "host-samples.md"
 
-# A process of two images and a script, one that lives long enough to be sampled, and one that is killed.
-COMMAND = "./step.sh; sleep 4.5 & sh -c 'kill -9 $$'; wait; exec true"
+# A script, a process that is killed, and one of two images that lives until it has been sampled (or for half a minute).
+COMMAND = """./step.sh; sh -c 'kill -9 $$'
+n=0; until grep -q '"kind":"sample"' records.ndjson || [ $n -ge 150 ]; do sleep 0.2; n=$((n + 1)); done; exec true"""
 SOMETIMES = {"args_total_bytes", "images_dropped", "images[].args_total_bytes"}
 
 

@@ -101,6 +101,8 @@ int BPF_PROG(proc_fork, struct task_struct *parent, struct task_struct *child)
 {
 	struct event_fork event;
 
+	parent = task_plain(parent);
+	child = task_plain(child);
 	if (child->flags & PF_KTHREAD)
 		return 0;
 	if (child->pid != child->tgid) {
@@ -182,6 +184,7 @@ int BPF_PROG(proc_exec, struct task_struct *task, int old_pid, struct linux_binp
 
 	if (!scratch)
 		return 0;
+	task = task_plain(task);
 	event = &scratch->event;
 	identity_fill(&event->identity, task);
 	namespaces_fill(&event->identity, task);
@@ -245,13 +248,15 @@ static __always_inline void exit_memory(struct event_exit *event, struct task_st
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(proc_exit, struct task_struct *task, bool group_dead)
 {
-	struct task_struct *leader = task->group_leader;
+	struct task_struct *leader;
 	struct thread_sums *sums;
 	struct exit_scratch *scratch;
 	struct event_exit *event;
 	__u32 zero = 0, size;
 	bool last;
 
+	task = task_plain(task);
+	leader = task->group_leader;
 	if (task->flags & PF_KTHREAD)
 		return 0;
 	sums = thread_sums_find(task->tgid, leader->start_boottime);
@@ -334,8 +339,10 @@ int BPF_PROG(proc_free, struct task_struct *task)
 {
 	struct event_free event;
 	struct thread_sums *sums;
-	__u32 tgid = task->tgid;
+	__u32 tgid;
 
+	task = task_plain(task);
+	tgid = task->tgid;
 	if (task->flags & PF_KTHREAD || task->pid != task->tgid)
 		return 0;
 	count_event(RING_LIFECYCLE, EVENT_COUNT_SEEN);
@@ -375,7 +382,10 @@ int proc_live(struct bpf_iter__task *ctx)
 		clock_shift_learn();
 		cpu_offsets_find(cpu_count);
 	}
-	if (!task || task->flags & PF_KTHREAD)
+	if (!task)
+		return 0;
+	task = task_plain(task);
+	if (task->flags & PF_KTHREAD)
 		return 0;
 	__builtin_memset(&event, 0, sizeof(event));
 	if (task->pid == task->tgid) {

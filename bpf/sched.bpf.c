@@ -78,11 +78,15 @@ static __always_inline __u8 file_class(const struct task_struct *task, __u32 fd)
 SEC("iter/task")
 int sched_states(struct bpf_iter__task *ctx)
 {
-	struct task_struct *task = ctx->task;
+	struct task_struct *trusted = ctx->task; // as bpf_task_pt_regs() wants it
 	struct event_state event = {};
+	struct task_struct *task;
 	__u32 state;
 
-	if (!task || task->flags & PF_KTHREAD || task->exit_state)
+	if (!trusted)
+		return 0;
+	task = task_plain(trusted);
+	if (task->flags & PF_KTHREAD || task->exit_state)
 		return 0;
 	state = task_state(task);
 	if (!(state & (TASK_INTERRUPTIBLE | TASK_UNINTERRUPTIBLE)) || filter_drops(task->group_leader))
@@ -94,7 +98,7 @@ int sched_states(struct bpf_iter__task *ctx)
 	event.in_iowait = BPF_CORE_READ_BITFIELD(task, in_iowait);
 	event.syscall_class = SCHED_SYSCALL_NONE;
 	if (bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_task_pt_regs)) {
-		struct pt_regs *regs = (void *)bpf_task_pt_regs(task);
+		struct pt_regs *regs = (void *)bpf_task_pt_regs(trusted);
 		__u64 number = syscall_number(regs);
 
 		if (number < SCHED_SYSCALLS_MAX)

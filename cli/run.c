@@ -342,6 +342,14 @@ static void session_close(struct run_session *session)
 		close(session->exec_error_fd);
 }
 
+static void note_failed(void *context, const char *module, const char *reason)
+{
+	char note[256];
+
+	snprintf(note, sizeof(note), "module %s does not run: %s; its figures are unknown", module, reason);
+	report_note(((struct run_session *)context)->report, note);
+}
+
 static void note_gap(void *context, const char *room, const char *reason, uint64_t count)
 {
 	report_gap(((struct run_session *)context)->report, room, reason, count);
@@ -366,6 +374,7 @@ static void report_print(struct run_session *session)
 	outcome.still_running = agent_finish(session->agent, FINISH_WAIT_NS);
 	if (session->fallback)
 		fallback_missing(session->fallback, note_missing, session);
+	agent_failed_each(session->agent, note_failed, session);
 	agent_gaps_each(session->agent, note_gap, session);
 	report_finish(session->report, &outcome);
 	if (session->options.quiet)

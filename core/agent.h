@@ -71,6 +71,10 @@ void agent_status(struct agent *agent, struct json *json);
 // Appends one NDJSON line for each living process.
 void agent_processes_write(struct agent *agent, struct buf *out);
 
+// Each module that should run here and does not, with its reason.
+void agent_failed_each(const struct agent *agent,
+		       void (*visit)(void *context, const char *module, const char *reason), void *context);
+
 // Each kind of loss so far.
 void agent_gaps_each(const struct agent *agent,
 		     void (*visit)(void *context, const char *room, const char *reason, uint64_t count), void *context);

@@ -66,6 +66,17 @@ void agent_gap(struct agent *agent, const char *room, const char *reason, uint64
 	agent_record_end(agent, RECORD_EVENT);
 }
 
+void agent_failed_each(const struct agent *agent,
+		       void (*visit)(void *context, const char *module, const char *reason), void *context)
+{
+	for (size_t i = 0; i < agent->loader.count; i++) {
+		const struct loaded_module *loaded = &agent->loader.modules[i];
+
+		if (loaded->state == MODULE_FAILED)
+			visit(context, loaded->module->name, loaded->why);
+	}
+}
+
 void agent_gaps_each(const struct agent *agent,
 		     void (*visit)(void *context, const char *room, const char *reason, uint64_t count), void *context)
 {

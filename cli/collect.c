@@ -26,7 +26,9 @@
 #include "core/status.h"
 
 static const uint64_t STOP_WAIT_NS = 200 * 1000 * 1000ULL;
+// While records wait for the disk, and while none do: a failed disk is tried again then.
 static const uint64_t SPOOL_TICK_NS = 25 * 1000 * 1000ULL;
+static const uint64_t SPOOL_REST_NS = 1000 * 1000 * 1000ULL;
 
 struct collect_options {
 	char *log_level;
@@ -51,7 +53,7 @@ static const struct option_spec option_specs[] = {
 	  "Least severe messages to write: error, warn, info or debug" },
 	{ "rules_directory", OPTION_STRING, offsetof(struct collect_options, rules_directory), "/etc/tracer/rules.d", 0,
 	  0, "Rules of your own, read after the shipped ones" },
-	{ "drain_interval", OPTION_DURATION, offsetof(struct collect_options, drain_interval_ns), "20ms", 1000000,
+	{ "drain_interval", OPTION_DURATION, offsetof(struct collect_options, drain_interval_ns), "50ms", 1000000,
 	  1000000000, "How often the rings are emptied while records come" },
 	{ "sample_interval", OPTION_DURATION, offsetof(struct collect_options, sample_interval_ns), "10s", 1000000000,
 	  3600000000000, "How often living processes, cgroups and the host are sampled" },
@@ -96,15 +98,26 @@ struct collect {
 	struct agent *agent;
 	struct fallback *fallback; // NULL: BPF
 	struct agent_sink sink;
+	struct loop_timer *spool_timer;
+	uint64_t spool_interval_ns;
 	struct spool *spool;
 	struct collect_status status;
 	uint64_t start_boot_ns;
 };
 
+static void spool_pace(struct collect *collect, uint64_t interval_ns)
+{
+	if (collect->spool_interval_ns == interval_ns || !collect->spool_timer)
+		return;
+	collect->spool_interval_ns = interval_ns;
+	loop_timer_set(collect->spool_timer, interval_ns);
+}
+
 static int sink_write(void *context, const char *records, size_t length, uint32_t count, enum record_class class)
 {
 	struct collect *collect = context;
 
+	spool_pace(collect, SPOOL_TICK_NS);
 	return spool_append(collect->spool, records, length, count,
 			    class == RECORD_SAMPLE ? SPOOL_SAMPLE : SPOOL_PROCESS);
 }
@@ -118,7 +131,13 @@ static void on_spool_gap(void *context, const struct spool_gap *gap)
 
 static void on_spool_tick(void *context, uint64_t now_ns)
 {
-	spool_tick(((struct collect *)context)->spool, now_ns);
+	struct collect *collect = context;
+	struct spool_stats stats;
+
+	spool_tick(collect->spool, now_ns);
+	spool_stats(collect->spool, &stats);
+	if (stats.durable == stats.accepted)
+		spool_pace(collect, SPOOL_REST_NS);
 }
 
 static void on_stop(void *context, const struct signalfd_siginfo *info)
@@ -261,7 +280,6 @@ static int spool_start(struct collect *collect)
 
 static int loop_start(struct collect *collect)
 {
-	struct loop_timer *timer;
 	int result = loop_new(&collect->loop);
 
 	if (!result)
@@ -271,7 +289,8 @@ static int loop_start(struct collect *collect)
 	if (!result)
 		result = loop_add_signal(collect->loop, SIGHUP, on_reload, collect);
 	if (!result)
-		result = loop_add_timer(collect->loop, SPOOL_TICK_NS, on_spool_tick, collect, &timer);
+		result = loop_add_timer(collect->loop, SPOOL_REST_NS, on_spool_tick, collect,
+					&collect->spool_timer);
 	if (result < 0)
 		fprintf(stderr, "tracer collect: %s\n", strerror(-result));
 	return result < 0 ? EXIT_REFUSED : EXIT_OK;

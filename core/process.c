@@ -64,17 +64,6 @@ int process_table_new(struct process_table **ret_table)
 	return 0;
 }
 
-const char *blocked_name(enum blocked blocked)
-{
-	static const char *const names[BLOCKED_END] = {
-		[BLOCKED_DISK] = "disk",     [BLOCKED_NETWORK_FS] = "network_fs", [BLOCKED_SOCKET] = "socket",
-		[BLOCKED_PIPE] = "pipe",     [BLOCKED_LOCK] = "lock",		  [BLOCKED_CHILD] = "child",
-		[BLOCKED_TIMER] = "timer",   [BLOCKED_OTHER] = "other",
-	};
-
-	return blocked < BLOCKED_END ? names[blocked] : "unknown";
-}
-
 static void image_free(struct image *image)
 {
 	if (image->program && --image->program->references == 0)

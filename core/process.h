@@ -44,7 +44,6 @@ enum blocked {
 	BLOCKED_OTHER,
 	BLOCKED_END,
 };
-const char *blocked_name(enum blocked blocked);
 
 // The strings of an image; shared by a parent and the children it forked until they exec.
 struct program;

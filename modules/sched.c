@@ -218,12 +218,16 @@ static void blocked_anchor(void *data, struct process *process)
 
 static void blocked_fields(const struct process *process, struct json *json)
 {
-	char key[32];
+	static const char *const keys[BLOCKED_END] = {
+		[BLOCKED_DISK] = "blocked_disk_ns",	[BLOCKED_NETWORK_FS] = "blocked_network_fs_ns",
+		[BLOCKED_SOCKET] = "blocked_socket_ns", [BLOCKED_PIPE] = "blocked_pipe_ns",
+		[BLOCKED_LOCK] = "blocked_lock_ns",	[BLOCKED_CHILD] = "blocked_child_ns",
+		[BLOCKED_TIMER] = "blocked_timer_ns",	[BLOCKED_OTHER] = "blocked_other_ns",
+	};
 
-	for (int i = 0; i < BLOCKED_END; i++) {
-		snprintf(key, sizeof(key), "blocked_%s_ns", blocked_name((enum blocked)i));
-		json_put_known_u64(json, key, process->blocked_samples ? process->blocked_ns[i] : JSON_UNKNOWN);
-	}
+	for (int i = 0; i < BLOCKED_END; i++)
+		json_put_known_u64(json, keys[i],
+				   process->blocked_samples ? process->blocked_ns[i] : JSON_UNKNOWN);
 	json_put_u64(json, "blocked_samples", process->blocked_samples);
 }
 

@@ -145,10 +145,13 @@ static __always_inline __u64 pages_positive(__s64 pages)
 
 // The pages an mm has of one kind (MM_ANONPAGES, ...; a constant: a CO-RE access needs one). The counter's own
 // count lags by up to its batch on every CPU; with each CPU's share it is exact. cpu_count 0: without them.
-#define mm_counter_pages(mm, member, cpu_count)                                                              \
-	(bpf_core_type_exists(struct mm_rss_stat___before_6_2)                                               \
-		 ? pages_positive(((const struct mm_struct___before_6_2 *)(mm))->rss_stat.count[member].counter) \
-		 : pages_positive((mm)->rss_stat[member].count +                                             \
+// The old one through a helper: the verifier of 5.10 and 6.1 takes no direct load from a member that is an array of
+// atomic counters.
+#define mm_counter_pages(mm, member, cpu_count)                                                             \
+	(bpf_core_type_exists(struct mm_rss_stat___before_6_2)                                              \
+		 ? pages_positive(BPF_CORE_READ((const struct mm_struct___before_6_2 *)(mm),                \
+						rss_stat.count[member].counter))                            \
+		 : pages_positive((mm)->rss_stat[member].count +                                            \
 				  counter_shares((mm)->rss_stat[member].counters, cpu_count)))
 
 // The cgroup of a task in the hierarchy of one controller, or in the default one (subsystem < 0). Hybrid hosts leave
@@ -197,6 +200,8 @@ static __always_inline __u32 task_pid_in_namespace(struct task_struct *task, __u
 		*ret_namespace = pid->numbers[0].ns->ns.inum;
 		return pid->numbers[0].nr;
 	}
+	// Read again as a number: before 6.8 the verifier lets nothing unknown be added to a typed pointer.
+	pid = BPF_CORE_READ(task, thread_pid);
 	upid = (const void *)((const char *)__builtin_preserve_access_index(&pid->numbers) +
 			      level * bpf_core_type_size(struct upid));
 	*ret_namespace = BPF_CORE_READ(upid, ns, ns.inum);

@@ -14,7 +14,7 @@ struct filter_fill {
 	const struct rules_filter_entry *entry; // a cgroup path being expanded
 	uint64_t only_id; // a cgroup that was just made; 0: all
 	const char *only_path;
-	uint32_t entries;
+	uint32_t entries; // of the rules; one for a cgroup may still have no key
 	bool include;
 	int error;
 };
@@ -27,7 +27,6 @@ static void key_add(struct filter_fill *fill, const struct filter_key *key)
 
 	if (bpf_map_update_elem(fill->loader->filter_rules_fd, key, &policy, BPF_ANY) < 0 && !fill->error)
 		fill->error = errno == E2BIG ? -ENOSPC : -errno;
-	fill->entries++;
 }
 
 static bool path_below(const char *path, const char *root)
@@ -66,6 +65,7 @@ static void entry_add(void *context, const struct rules_filter_entry *entry)
 	struct filter_key key = { .field = FILTER_COMM };
 
 	fill->entry = entry;
+	fill->entries++;
 	fill->include |= entry->action == RULES_FILTER_INCLUDE;
 	if (entry->field == RULES_FILTER_CGROUP) {
 		cgroups_add(fill);
@@ -103,7 +103,7 @@ int filter_apply(struct loader *loader, const struct rules *rules, const struct 
 		rules_filter(rules, entry_add, &fill);
 	if (fill.error)
 		return fill.error;
-	config.active = fill.entries || fill.include;
+	config.active = fill.entries > 0;
 	config.rules = fill.entries;
 	config.seeding = config.active;
 	if (fill.include)

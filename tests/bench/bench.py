@@ -30,16 +30,22 @@ def machine():
     return f"{os.cpu_count()}-core {virtual}, {memory:.0f} GiB, Linux {release}, {platform.machine()}"
 
 
-def overhead(rounds, others):
-    recorders = [Recorder, measure.Control, tools.Tracer, *(tools.OTHERS if others else [])]
-    results, refused = measure.interleaved(recorders, rounds)
-    text = measure.table(results, recorders, refused, rounds)
-    return f"""Each storm takes about 0.7 s; {rounds} rounds, in each of which every recorder runs beside every storm, in an order drawn
-anew. A cell is how much longer the storm takes than beside nothing: the mean of the pairs' ratios (the outer tenth cut
-off) with its 95 % bootstrap interval. The first row is nothing measured against nothing: differences of that size are
-noise. Exec runs one worker for each core, so that a recorder's own CPU time counts too.
+def overhead(rounds, other_rounds):
+    recorders = [Recorder, measure.Control, tools.Tracer]
+    results, refused = measure.interleaved(recorders, rounds, others=tools.OTHERS, other_rounds=other_rounds)
+    shown = recorders + (tools.OTHERS if other_rounds else [])
+    return f"""Each storm takes about a second. In each of {rounds} rounds every recorder runs beside every storm, in an order drawn anew;
+recorders other than Tracer take part in {other_rounds} of them. A cell is how much more the storm takes than beside nothing: the mean
+of the rounds' ratios (the outer tenth cut off) with its 95 % bootstrap interval. The first row is nothing measured against
+nothing: differences of that size are noise. Exec runs one worker for each core.
 
-{text}
+CPU time, of the storm and of the recorder's own process together:
+
+{measure.table(results, shown, refused, 1)}
+
+Wall time:
+
+{measure.table(results, shown, refused, 0)}
 """
 
 
@@ -65,10 +71,10 @@ def footprint_text(seconds, count):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", choices=PARTS, help="one part; printed, docs/BENCHMARKS.md stays as it is")
-    parser.add_argument("--rounds", type=int, default=20, help="rounds of the overhead measurement (20)")
+    parser.add_argument("--rounds", type=int, default=24, help="rounds of the overhead measurement (24)")
+    parser.add_argument("--other-rounds", type=int, default=6, help="how many of them with the other recorders (6)")
     parser.add_argument("--idle-seconds", type=int, default=60, help="how long the idle collector is watched (60)")
     parser.add_argument("--processes", type=int, default=1_000_000, help="how many short processes are recorded")
-    parser.add_argument("--no-others", action="store_true", help="without the other recorders")
     options = parser.parse_args()
 
     need_binary()
@@ -80,7 +86,7 @@ def main():
         if name == "accuracy":
             parts[name] = accuracy_table.text()
         elif name == "overhead":
-            parts[name] = overhead(options.rounds, not options.no_others)
+            parts[name] = overhead(options.rounds, options.other_rounds)
         else:
             parts[name] = footprint_text(options.idle_seconds, options.processes)
         print(parts[name])

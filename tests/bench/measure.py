@@ -12,8 +12,8 @@ from bench import tools
 from bench.tools import Recorder, Unavailable
 from harness.tracer import BUILD, ROOT
 
-# Storm: how much of it, about 0.7 s on the machine of docs/BENCHMARKS.md.
-STORMS = {"exec": 3000, "switch": 100_000, "syscall": 4_000_000, "fault": 350_000, "pipe": 900}
+# Storm: how much of it, about a second on the machine of docs/BENCHMARKS.md.
+STORMS = {"exec": 5000, "switch": 100_000, "syscall": 4_000_000, "fault": 350_000, "pipe": 900}
 TITLES = {"exec": "exec", "switch": "context switch", "syscall": "syscall", "fault": "page fault", "pipe": "pipe"}
 
 
@@ -26,9 +26,13 @@ def storms_program():
     return target
 
 
-def storm_ns(name, amount):
+def storm(name, amount, recorder=None):
+    """Wall time, and CPU time of the storm and of the recorder meanwhile, in nanoseconds."""
+    pid = recorder.process.pid if recorder is not None and recorder.process else None
+    before = tools.cpu_ns(pid) if pid else 0
     done = subprocess.run([str(storms_program()), name, str(amount)], capture_output=True, check=True, timeout=300)
-    return int(done.stdout.split()[-1])
+    wall, cpu = map(int, done.stdout.split()[-2:])
+    return wall, cpu + (tools.cpu_ns(pid) - before if pid else 0)
 
 
 class Control(Recorder):
@@ -38,23 +42,27 @@ class Control(Recorder):
     title = "nothing, again (noise)"
 
 
-def interleaved(recorders, rounds, storms=None, progress=True, seed=1):
-    """{storm: {recorder name: [ns per round]}}, and {recorder name: reason} for those that do not run here."""
+def interleaved(recorders, rounds, storms=None, progress=True, seed=1, others=(), other_rounds=0):
+    """{storm: {recorder name: [(wall, CPU) per round]}}, and {recorder name: reason} for those that do not run here.
+
+    others take part in the first other_rounds rounds only, so that the n-th figures of all still belong to one round.
+    """
     storms = storms or STORMS
     generator = random.Random(seed)
-    results = {storm: {recorder.name: [] for recorder in recorders} for storm in storms}
+    results = {name: {recorder.name: [] for recorder in (*recorders, *others)} for name in storms}
     refused = {}
-    for storm, amount in storms.items():
-        storm_ns(storm, amount)  # caches, frequency
+    for name, amount in storms.items():
+        storm(name, amount)  # caches, frequency
     for number in range(rounds):
-        order = [recorder for recorder in recorders if recorder.name not in refused]
+        present = (*recorders, *others) if number < other_rounds else recorders
+        order = [recorder for recorder in present if recorder.name not in refused]
         generator.shuffle(order)
         for recorder in order:
             with tempfile.TemporaryDirectory(prefix="tracer-bench-") as folder:
                 try:
-                    with recorder(folder):
-                        for storm, amount in storms.items():
-                            results[storm][recorder.name].append(storm_ns(storm, amount))
+                    with recorder(folder) as running:
+                        for name, amount in storms.items():
+                            results[name][recorder.name].append(storm(name, amount, running))
                 except Unavailable as why:
                     refused[recorder.name] = str(why)
         if progress and sys.stderr.isatty():
@@ -79,27 +87,26 @@ def ratio(measured, base, seed=2, resamples=4000):
 
 
 def percent(value):
-    return f"{(value - 1) * 100:+.1f} %"
+    return f"{(value - 1) * 100:+.1f}"
 
 
-def table(results, recorders, refused, rounds):
-    """Markdown: a row for each recorder, a column for each storm."""
-    storms = list(results)
-    lines = ["| beside | " + " | ".join(TITLES[storm] for storm in storms) + " |",
-             "|---" * (len(storms) + 1) + "|"]
+def table(results, recorders, refused, what):
+    """Markdown: a row for each recorder, a column for each storm. what: 0 for wall time, 1 for CPU time."""
+    lines = ["| % more, beside | " + " | ".join(TITLES[name] for name in results) + " |",
+             "|---" * (len(results) + 1) + "|"]
     for recorder in recorders:
         if recorder is Recorder:
             continue
         if recorder.name in refused:
-            lines.append(f"| {recorder.title} | does not run here: {refused[recorder.name]} |" + " |" * (len(storms) - 1))
+            lines.append(f"| {recorder.title} | does not run here: {refused[recorder.name]} |" + " |" * (len(results) - 1))
             continue
         cells = []
-        for storm in storms:
-            middle, low, high = ratio(results[storm][recorder.name], results[storm][Recorder.name])
-            cells.append(f"{percent(middle)} ({percent(low)[:-2]} … {percent(high)})")
+        for figures in results.values():
+            middle, low, high = ratio([figure[what] for figure in figures[recorder.name]],
+                                      [figure[what] for figure in figures[Recorder.name]])
+            cells.append(f"{percent(middle)} ({percent(low)} … {percent(high)})")
         lines.append(f"| {recorder.title} | " + " | ".join(cells) + " |")
-    assert rounds >= 1
     return "\n".join(lines)
 
 
-__all__ = ["Control", "STORMS", "interleaved", "ratio", "storm_ns", "storms_program", "table", "tools"]
+__all__ = ["Control", "STORMS", "interleaved", "ratio", "storm", "storms_program", "table", "tools"]

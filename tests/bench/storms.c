@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// storms KIND AMOUNT: one kind of load, as fast as it goes; prints how many nanoseconds it took.
+// storms KIND AMOUNT: one kind of load, as fast as it goes; prints how many nanoseconds it took, and of CPU time.
 //   exec N      N short programs with 512 bytes of arguments, one worker a CPU
 //   switch N    N round trips of one byte between two processes on one CPU
 //   syscall N   N getppid calls; fault N: N pages touched; pipe N: N MiB through a pipe
@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -34,6 +35,19 @@ static uint64_t now_ns(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static uint64_t cpu_ns(void)
+{
+	uint64_t sum = 0;
+	struct rusage usage;
+
+	for (int who = RUSAGE_CHILDREN; who <= RUSAGE_SELF; who++) {
+		getrusage(who, &usage);
+		sum += (uint64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000000u;
+		sum += (uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1000u;
+	}
+	return sum;
 }
 
 static void pin(int cpu)
@@ -225,7 +239,7 @@ int main(int argc, char **argv)
 			uint64_t before = now_ns();
 
 			storms[i].run(strtoull(argv[2], NULL, 10));
-			printf("%llu\n", (unsigned long long)(now_ns() - before));
+			printf("%llu %llu\n", (unsigned long long)(now_ns() - before), (unsigned long long)cpu_ns());
 			return 0;
 		}
 	fprintf(stderr, "usage: storms exec|switch|syscall|fault|pipe|fork|crowd AMOUNT\n");

@@ -8,13 +8,14 @@ from bench.tools import Recorder
 
 
 def test_storms_are_not_slowed_down():
+    """By CPU time of storm and collector together: it hardly depends on what else the machine does."""
     recorders = [Recorder, tools.Tracer]
     storms = {"exec": 1500, "switch": 30_000, "syscall": 1_500_000, "fault": 120_000}
     results, refused = measure.interleaved(recorders, 6, storms, progress=False)
     assert not refused, refused
-    for storm, bound in {"exec": 1.15, "switch": 1.15, "syscall": 1.10, "fault": 1.15}.items():
-        middle, low, high = measure.ratio(results[storm]["tracer"], results[storm]["nothing"])
-        assert low < bound, f"{storm}: {middle:.3f} ({low:.3f} to {high:.3f})"
+    for storm, bound in {"exec": 1.12, "switch": 1.12, "syscall": 1.05, "fault": 1.10}.items():
+        ratios = measure.ratio([cpu for _, cpu in results[storm]["tracer"]], [cpu for _, cpu in results[storm]["nothing"]])
+        assert ratios[1] < bound, f"{storm}: {ratios[0]:.3f} ({ratios[1]:.3f} to {ratios[2]:.3f})"
 
 
 def test_idle_footprint():

@@ -3,6 +3,7 @@
 // kernel to the spool until it is told to stop. It parses nothing but its own configuration and rules, and
 // those before.
 #include <errno.h>
+#include <inttypes.h>
 #include <linux/capability.h>
 #include <signal.h>
 #include <stdio.h>
@@ -100,6 +101,7 @@ struct collect {
 	struct agent_sink sink;
 	struct loop_timer *spool_timer;
 	uint64_t spool_interval_ns;
+	bool spool_in_memory;
 	struct spool *spool;
 	struct collect_status status;
 	uint64_t start_boot_ns;
@@ -129,6 +131,19 @@ static void on_spool_gap(void *context, const struct spool_gap *gap)
 	agent_gap_range(collect->agent, "spool", spool_reason_name(gap->reason), gap->count, gap->first, gap->last);
 }
 
+static void spool_tell(struct collect *collect, const struct spool_stats *stats)
+{
+	if (stats->ring_active == collect->spool_in_memory)
+		return;
+	collect->spool_in_memory = stats->ring_active;
+	if (stats->ring_active)
+		log_warn("%s takes no records (%s: %s): they wait in memory, %" PRIu64 " bytes at most",
+			 collect->options.spool_directory, spool_reason_name(stats->ring_reason),
+			 strerror(stats->ring_error), collect->options.spool_memory_bytes);
+	else
+		log_info("%s takes records again", collect->options.spool_directory);
+}
+
 static void on_spool_tick(void *context, uint64_t now_ns)
 {
 	struct collect *collect = context;
@@ -136,6 +151,7 @@ static void on_spool_tick(void *context, uint64_t now_ns)
 
 	spool_tick(collect->spool, now_ns);
 	spool_stats(collect->spool, &stats);
+	spool_tell(collect, &stats);
 	if (stats.durable == stats.accepted)
 		spool_pace(collect, SPOOL_REST_NS);
 }

@@ -258,7 +258,7 @@ static int report_open(struct run_session *session)
 		.cpu_count = (uint32_t)sysconf(_SC_NPROCESSORS_ONLN),
 		.memory_bytes =
 			pages > 0 ? (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE) : UNKNOWN,
-		.start_boot_ns = UNKNOWN,
+		.start_boot_ns = session->options.system ? clock_boot_ns() : UNKNOWN,
 	};
 
 	for (char **word = session->options.command; *word; word++)

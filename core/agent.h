@@ -91,6 +91,9 @@ const struct clock_offset *agent_clock(const struct agent *agent);
 
 // A process that ran before the collector: arguments, files and directory from /proc, then its place.
 void agent_process_seed(struct agent *agent, struct process *process);
+// The same for all that were seeded since that time, the oldest first: a parent is older than its children, whatever
+// their pids say.
+void agent_processes_seed(struct agent *agent, uint64_t since_boot_ns);
 
 // A process was forked or first seen; one got a new image; one changed its cgroup: resolves cgroup, tool, task, run.
 void agent_process_start(struct agent *agent, struct process *process);

@@ -67,6 +67,50 @@ void agent_process_seed(struct agent *agent, struct process *process)
 	agent_process_exec(agent, process);
 }
 
+struct seeded {
+	struct process **processes;
+	size_t count, room;
+	uint64_t since_boot_ns;
+};
+
+static void seeded_gather(void *context, struct process *process)
+{
+	struct seeded *seeded = context;
+
+	if (process->seeded && process->seeded_boot_ns >= seeded->since_boot_ns && seeded->count < seeded->room)
+		seeded->processes[seeded->count++] = process;
+}
+
+static int by_start(const void *left, const void *right)
+{
+	const struct process *a = *(struct process *const *)left;
+	const struct process *b = *(struct process *const *)right;
+
+	return (a->start_boot_ns > b->start_boot_ns) - (a->start_boot_ns < b->start_boot_ns);
+}
+
+void agent_processes_seed(struct agent *agent, uint64_t since_boot_ns)
+{
+	size_t room = process_table_count(agent->processes);
+	struct seeded seeded = {
+		.processes = calloc(room + 1, sizeof(struct process *)),
+		.room = room,
+		.since_boot_ns = since_boot_ns,
+	};
+
+	if (!seeded.processes) {
+		agent_gap(agent, "proc", "no memory to place what already ran", room);
+		return;
+	}
+	process_each(agent->processes, seeded_gather, &seeded);
+	qsort(seeded.processes, seeded.count, sizeof(*seeded.processes), by_start);
+	for (size_t i = 0; i < seeded.count; i++) {
+		process_relink(agent->processes, seeded.processes[i]);
+		agent_process_seed(agent, seeded.processes[i]);
+	}
+	free(seeded.processes);
+}
+
 void agent_process_start(struct agent *agent, struct process *process)
 {
 	cgroup_resolve(agent, process);

@@ -177,6 +177,19 @@ static void parent_unlink(struct process *process)
 	process->sibling_next = process->sibling_previous = NULL;
 }
 
+void process_relink(struct process_table *table, struct process *process)
+{
+	struct process *parent;
+
+	if (process->parent)
+		return;
+	parent = process->parent_start_boot_ns
+			 ? process_find_exact(table, process->ppid, process->parent_start_boot_ns)
+			 : process_find(table, process->ppid);
+	if (parent && parent != process)
+		parent_link(process, parent);
+}
+
 static void figures_unknown(struct process *process)
 {
 	process->rss_bytes = process->peak_rss_bytes = UNKNOWN;
@@ -189,7 +202,7 @@ static void figures_unknown(struct process *process)
 int process_add(struct process_table *table, const struct event_identity *identity, struct process **ret_process)
 {
 	uint32_t pid = identity->process.pid;
-	struct process *process, *parent;
+	struct process *process;
 	size_t bucket;
 	int result;
 
@@ -221,10 +234,7 @@ int process_add(struct process_table *table, const struct event_identity *identi
 	process->hash_next = table->buckets[bucket];
 	table->buckets[bucket] = process;
 	table->count++;
-	parent = process_find(table, process->ppid);
-	if (parent && parent != process &&
-	    (!process->parent_start_boot_ns || parent->start_boot_ns == process->parent_start_boot_ns))
-		parent_link(process, parent);
+	process_relink(table, process);
 	*ret_process = process;
 	return 0;
 }

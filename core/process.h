@@ -167,6 +167,9 @@ struct image_strings {
 int process_add_image(struct process *process, uint64_t start_boot_ns, const char comm[PROC_COMM_SIZE],
 		      const struct image_strings *strings);
 
+// Links the entry below its parent, when that came into the table after it.
+void process_relink(struct process_table *table, struct process *process);
+
 // Unlinks and releases the entry; its children become orphans.
 void process_remove(struct process_table *table, struct process *process);
 

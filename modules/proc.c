@@ -301,7 +301,8 @@ static void live_seed(struct proc_state *state, const struct event_live *event, 
 	process->seeded_boot_ns = event->header.time_ns;
 	process->threads_unsure = event->counters.threads_max > 1;
 	process->quality[FIGURE_START] = QUALITY_EXACT;
-	agent_process_seed(state->host->agent, process);
+	if (!state->seeding)
+		agent_process_seed(state->host->agent, process);
 }
 
 // A process that is not in the table ran before the hooks did, or its fork was missed. One so young that its fork may
@@ -419,9 +420,12 @@ static int proc_start(void *data)
 	struct proc_state *state = data;
 	int result;
 
+	uint64_t begin = clock_boot_ns();
+
 	state->seeding = true;
 	result = live_read(state);
 	state->seeding = false;
+	agent_processes_seed(state->host->agent, begin);
 	state->interval_ns = LIVE_INTERVAL_NS;
 	state->live_ns = clock_boot_ns();
 	return result;

@@ -316,6 +316,24 @@ static void wait_for_name(int proc_fd, const char *name)
 }
 
 // Starts a program and waits until the process has its name.
+// exec(2) names the program before it has laid out its arguments.
+static void wait_for_arguments(int proc_fd)
+{
+	for (int tries = 0; tries < 5000; tries++) {
+		int fd = openat(proc_fd, "cmdline", O_RDONLY | O_CLOEXEC);
+		char first;
+		ssize_t got;
+
+		assert_true(fd >= 0);
+		got = read(fd, &first, 1);
+		close(fd);
+		if (got == 1)
+			return;
+		usleep(1000);
+	}
+	fail_msg("the program has no arguments");
+}
+
 static void program_start(struct child *child, const char *const argv[], const char *name)
 {
 	child->pid = fork();
@@ -328,6 +346,7 @@ static void program_start(struct child *child, const char *const argv[], const c
 	child->proc_fd = proc_open((uint32_t)child->pid);
 	assert_true(child->proc_fd >= 0);
 	wait_for_name(child->proc_fd, name);
+	wait_for_arguments(child->proc_fd);
 }
 
 static void program_stop(struct child *child)

@@ -315,7 +315,6 @@ static void wait_for_name(int proc_fd, const char *name)
 	fail_msg("no process came to be called %s", name);
 }
 
-// Starts a program and waits until the process has its name.
 // exec(2) names the program before it has laid out its arguments.
 static void wait_for_arguments(int proc_fd)
 {
@@ -334,6 +333,7 @@ static void wait_for_arguments(int proc_fd)
 	fail_msg("the program has no arguments");
 }
 
+// Starts a program and waits until the process has its name and arguments.
 static void program_start(struct child *child, const char *const argv[], const char *name)
 {
 	child->pid = fork();

@@ -106,6 +106,8 @@ void agent_processes_seed(struct agent *agent, uint64_t since_boot_ns)
 	qsort(seeded.processes, seeded.count, sizeof(*seeded.processes), by_start);
 	for (size_t i = 0; i < seeded.count; i++) {
 		process_relink(agent->processes, seeded.processes[i]);
+		// What it used before is in its totals, not in the share of what runs now.
+		seeded.processes[i]->image->at_start = seeded.processes[i]->counters;
 		agent_process_seed(agent, seeded.processes[i]);
 	}
 	free(seeded.processes);

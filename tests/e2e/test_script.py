@@ -46,6 +46,9 @@ def test_parallel_script(scene):
     assert len(scene.with_tool("bwa index")) == 1
     assert len(scene.with_tool("bwa mem")) == 3
     assert len(scene.with_tool("samtools sort")) == 3
+    assert sorted(process["sample"] for process in scene.with_tool("bwa mem")) == ["heart", "kidney", "liver"]
+    aligned = {process.task_id for process in scene.with_tool("bwa mem")}
+    assert len(aligned) == 3 and None not in aligned, f"three samples, tasks {aligned}"
     failed = [process for process in scene.processes
               if process["exit_code"] == 4 and (process["script"] or "").endswith("one.sh")]
     assert len(failed) == 1 and failed[0]["args"][-1] == "missing"

@@ -52,6 +52,9 @@ def test_codes_and_signals(scene):
         assert len(script) == 1, job
         code, signal = map(int, job["ExitCode"].split(":"))
         assert (script[0]["exit_code"] or 0, script[0]["signal"] or 0) == (code, signal), job
+        first = min((process for process in recording.processes if process.task_id == script[0].task_id
+                     and process.run_id == script[0].run_id), key=lambda process: process["start_ns"])
+        assert first == script[0], f"the batch task of {job['JobId']} begins with {first['args']}"
 
 
 def test_steps_and_tools(scene):

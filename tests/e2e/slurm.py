@@ -48,7 +48,6 @@ PartitionName=main Nodes={host} Default=YES MaxTime=10 State=UP
 
 CGROUP_V1 = """
 CgroupPlugin=cgroup/v1
-CgroupAutomount=no
 CgroupMountpoint=/sys/fs/cgroup
 ConstrainRAMSpace=yes
 """

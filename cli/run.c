@@ -53,6 +53,7 @@ struct run_session {
 	pid_t child;
 	int release_fd; // closing it lets the command start
 	int exec_error_fd;
+	int exec_error; // why the command could not be started; 0: it was
 	int status; // of the command, as wait(2)
 	bool ended;
 };
@@ -377,21 +378,29 @@ static void report_print(struct run_session *session)
 	agent_failed_each(session->agent, note_failed, session);
 	agent_gaps_each(session->agent, note_gap, session);
 	report_finish(session->report, &outcome);
-	if (session->options.quiet)
+	// A command that never ran leaves nothing to tell but the reason.
+	if (session->options.quiet || session->exec_error)
 		return;
 	ui_init(&ui, stderr);
 	report_write(session->report, &ui);
 }
 
-static int exit_code_of(const struct run_session *session)
+// The command's end of the pipe closes with its exec.
+static void exec_error_read(struct run_session *session)
 {
 	int error;
 
 	if (session->exec_error_fd >= 0 &&
-	    read(session->exec_error_fd, &error, sizeof(error)) == sizeof(error)) {
+	    read(session->exec_error_fd, &error, sizeof(error)) == sizeof(error))
+		session->exec_error = error;
+}
+
+static int exit_code_of(const struct run_session *session)
+{
+	if (session->exec_error) {
 		fprintf(stderr, "tracer run: %s: %s\n", session->options.command[0],
-			strerror(error));
-		return error == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
+			strerror(session->exec_error));
+		return session->exec_error == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
 	}
 	if (session->output_error) {
 		fprintf(stderr, "tracer run: %s: %s; the file is incomplete\n",
@@ -420,6 +429,7 @@ static int session_run(struct run_session *session)
 		fprintf(stderr, "tracer run: %s\n", strerror(-result));
 		return EXIT_TRACER;
 	}
+	exec_error_read(session);
 	report_print(session);
 	return exit_code_of(session);
 }

@@ -64,28 +64,25 @@ static uint64_t report_less(uint64_t now, uint64_t before)
 	return now > before ? now - before : 0;
 }
 
-// The kernel counts utime and stime by ticks; their ratio splits the exact CPU time, as in
-// getrusage(2).
-static void report_split(uint64_t cpu_ns, uint64_t utime_ns, uint64_t stime_ns, uint64_t *value)
+static void report_split(const struct counters *share, uint64_t *value)
 {
-	double user;
+	uint64_t user_ns = counters_user_ns(share);
 
-	value[REPORT_USER] = value[REPORT_SYSTEM] = UNKNOWN;
-	if (cpu_ns == UNKNOWN || utime_ns == UNKNOWN || stime_ns == UNKNOWN ||
-	    utime_ns + stime_ns == 0)
-		return;
-	user = (double)cpu_ns * ((double)utime_ns / ((double)utime_ns + (double)stime_ns));
-	value[REPORT_USER] = user > (double)cpu_ns ? cpu_ns : (uint64_t)user;
-	value[REPORT_SYSTEM] = cpu_ns - value[REPORT_USER];
+	value[REPORT_USER] = user_ns;
+	value[REPORT_SYSTEM] = report_less(share->cpu_ns, user_ns);
 }
 
 static void report_share(const struct counters *from, const struct counters *to, uint64_t *value)
 {
+	struct counters share = {0};
+
 	for (unsigned i = 0; i < REPORT_FIGURE_END; i++)
 		value[i] = 0;
 	value[REPORT_CPU] = report_less(to->cpu_ns, from->cpu_ns);
-	report_split(value[REPORT_CPU], report_less(to->utime_ns, from->utime_ns),
-		     report_less(to->stime_ns, from->stime_ns), value);
+	share.cpu_ns = value[REPORT_CPU];
+	share.utime_ns = report_less(to->utime_ns, from->utime_ns);
+	share.stime_ns = report_less(to->stime_ns, from->stime_ns);
+	report_split(&share, value);
 	value[REPORT_RUN_DELAY] = report_less(to->run_delay_ns, from->run_delay_ns);
 	value[REPORT_RCHAR] = report_less(to->rchar_bytes, from->rchar_bytes);
 	value[REPORT_WCHAR] = report_less(to->wchar_bytes, from->wchar_bytes);

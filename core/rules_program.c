@@ -253,6 +253,21 @@ static const char *without_mark(struct view *view, const char *name)
 	return view->exe_buffer;
 }
 
+static const char *called_name(const struct view *view)
+{
+	const char *base = view->argc ? path_base(view->argv[0]) : "";
+
+	return base + (*base == '-');
+}
+
+// A detached file has no name: its path is "/" alone. A memory file's is not the program's.
+static bool is_nameless(const char *exe)
+{
+	const char *base = exe ? path_base(exe) : "";
+
+	return !*base || !strcmp(base, "/") || !strcmp(exe, "/ (deleted)");
+}
+
 void view_init(struct view *view, const struct rules *rules, const struct rule_subject *subject,
 	       struct view *parent)
 {
@@ -266,16 +281,16 @@ void view_init(struct view *view, const struct rules *rules, const struct rule_s
 	if (subject->slurm_job > 0)
 		snprintf(view->job, sizeof(view->job), "%lld", (long long)subject->slurm_job);
 	split_arguments(view, subject);
-	if (subject->exe && strncmp(subject->exe, "/memfd:", 7)) {
+	if (subject->exe && is_nameless(subject->exe) && *called_name(view)) {
+		view->exe_name = called_name(view);
+	} else if (subject->exe && !is_nameless(subject->exe) && strncmp(subject->exe, "/memfd:", 7)) {
 		view->exe_name = without_mark(view, path_base(subject->exe));
 	} else {
 		view->exe_name = subject->comm ? subject->comm : "";
 		view->truncated = strlen(view->exe_name) == COMM_LENGTH_MAX;
 	}
-	if (view->argc && *view->argv[0] && words_have(rules->multicall, view->exe_name)) {
-		const char *base = path_base(view->argv[0]);
-		view->exe_name = base + (*base == '-');
-	}
+	if (*called_name(view) && words_have(rules->multicall, view->exe_name))
+		view->exe_name = called_name(view);
 	view->interpreter = find_interpreter(rules, view->exe_name);
 	if (view->interpreter) {
 		find_interpreted(view);

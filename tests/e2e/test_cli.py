@@ -285,6 +285,12 @@ def test_report_of_bad_files(tmp_path):
     assert tracer("report", str(tmp_path), code=2).stderr
 
 
+def test_a_command_that_never_ran_leaves_only_the_reason():
+    assert tracer("run", "no-such-command-x", code=127).stderr == \
+        b"tracer run: no-such-command-x: No such file or directory\n"
+    assert tracer("run", "/etc/passwd", code=126).stderr == b"tracer run: /etc/passwd: Permission denied\n"
+
+
 # ---- configuration -------------------------------------------------------------------------------
 
 

@@ -408,6 +408,9 @@ static void a_slurm_job_is_a_run_and_its_steps_are_tasks(void **state)
 		       *third = spawn(world, stepd);
 
 	assert_null(stepd->run);
+	stepd->cgroup = &batch; // it sits in the step's cgroup, and is no part of the step
+	assert_int_equal(correlate_cgroup(world->correlate, stepd), 0);
+	assert_null(stepd->run);
 	script->cgroup = &batch; // moved between fork and exec
 	assert_int_equal(correlate_cgroup(world->correlate, script), 0);
 	become(world, script, "/usr/bin/bash", "/bin/bash|/var/spool/slurmd/job00012/slurm_script");
@@ -421,6 +424,8 @@ static void a_slurm_job_is_a_run_and_its_steps_are_tasks(void **state)
 	assert_string_equal(script->run->id, "slurm-12");
 	assert_string_equal(script->run->engine, "slurm");
 	assert_string_equal(script->task->id, "batch");
+	assert_int_equal(script->task->root_pid, script->pid);
+	assert_int_equal(script->run->root_pid, script->pid);
 	assert_ptr_equal(bwa->task, script->task);
 	assert_task(bwa, "bwa mem");
 	assert_string_equal(bwa->task->sample, "A");

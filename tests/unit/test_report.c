@@ -116,6 +116,8 @@ static void sums_go_to_tool_task_run_and_total(void **state)
 	assert_int_equal(report_process_end(report, &test.process), 0);
 	test_process_init(&test, 9, "t2", "samtools sort");
 	test.process.peak_rss_bytes = 5000000;
+	// No tick met it: the kernel's rule calls all of it user time, and so does its record.
+	test.process.counters.utime_ns = test.process.counters.stime_ns = 0;
 	assert_int_equal(report_process_end(report, &test.process), 0);
 	test_finish(report);
 
@@ -131,6 +133,9 @@ static void sums_go_to_tool_task_run_and_total(void **state)
 	assert_string_equal(run->sum.peak_tool, "samtools sort");
 	assert_int_equal(task->sum.value[REPORT_CPU], 2 * SECOND);
 	assert_int_equal(task->sum.value[REPORT_USER], 2 * SECOND / 4 * 3);
+	assert_int_equal(task->next->sum.value[REPORT_USER], SECOND);
+	assert_int_equal(task->next->sum.value[REPORT_SYSTEM], 0);
+	assert_int_equal(task->next->sum.unknown[REPORT_USER], 0);
 	assert_int_equal(task->sum.last_ns - task->sum.first_ns, 3 * SECOND);
 	// Two CPU seconds in three seconds by processes of one thread: two thirds of one core.
 	assert_true(report_offered_ns(report, task) == 3.0 * SECOND);

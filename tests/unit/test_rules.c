@@ -209,6 +209,10 @@ static const struct naming namings[] = {
 	{"/usr/bin/samtools (deleted)", "samtools|sort", "samtools sort"},
 	{"/usr/bin/python3.11 (deleted)", "python|train.py", "python train.py"},
 	{"/memfd:runtime (deleted)", "anything|x", "x"}, // its comm
+	{"/", "/usr/bin/crun|run|box", "crun run"}, // a detached file
+	{"/ (deleted)", "crun|init", "crun"},
+	{"/", "-bash", "bash"},
+	{"/", "", "x"}, // its comm
 	{"/usr/bin/dash", "sh|x.sh", "sh x.sh"},
 	{"/bin/busybox", "sed|-n|p", "sed"},
 	{"/bin/busybox", "/bin/sh|-c|x", "sh -c"},
@@ -387,6 +391,7 @@ static void samples_are_stems_of_data_files(void **state)
 		{"x|--input=S4_S1_L001_R1_001.fastq.gz", "S4_S1"},
 		{"bash|-c|bwa mem g.fa data/A.fastq > A.bam", "A"},
 		{"x|reads.fastq", NULL},
+		{"samtools|sort|-o|sorted.bam|S5.sam", "S5"},
 		{"x|ref.fa|genes.gtf", NULL},
 		{"x|.bam", NULL},
 		{"x", NULL},

@@ -69,6 +69,7 @@ struct task_private {
 		uint64_t start_boot_ns;
 	} names[TASK_NAMES_MAX];
 	uint32_t sample_weight; // evidence for the sample; UINT32_MAX: none yet
+	bool sample_said; // by a rule: stays
 	bool sample_joint; // more than one sample: it has none
 };
 

@@ -50,7 +50,8 @@ int task_add_tool(struct correlate *correlate, struct task_private *task,
 {
 	uint32_t at = 0;
 
-	if (task->naming != NAMING_TOOLS || (task->name_count && rank < task->rank))
+	if (task->naming != NAMING_TOOLS ||
+	    (task->name_count && (rank < task->rank || rank == RULE_RANK_SILENT)))
 		return 0;
 	if (rank > task->rank)
 		task_forget_tools(correlate, task);
@@ -175,6 +176,7 @@ struct evidence {
 	const char *cwd;
 	char first[SAMPLE_SIZE]; // of the best file
 	uint32_t weight;
+	bool several; // files of that weight are not all of one name
 	const char *known[SAMPLES_HELD]; // distinct, of the run
 	uint32_t known_count;
 };
@@ -201,6 +203,15 @@ static const char *known_sample(struct evidence *evidence, const char *stem, siz
 	return NULL;
 }
 
+// Of one sample by their names: equal, or one goes on where the other ends ("S1", "S1.chr7").
+static bool names_agree(const char *a, const char *b, size_t b_length)
+{
+	size_t length = strlen(a), least = length < b_length ? length : b_length;
+	const char *rest = length < b_length ? b : a;
+
+	return !memcmp(a, b, least) && (length == b_length || strchr("._-", rest[least]));
+}
+
 static void weigh_file(void *context, const char *path, size_t length, const char *stem,
 		       size_t stem_length, uint32_t weight)
 {
@@ -212,7 +223,10 @@ static void weigh_file(void *context, const char *path, size_t length, const cha
 	if (weight > evidence->weight || stem_length >= SAMPLE_SIZE ||
 	    (!known && rules_sample_ignored(evidence->correlate->rules, stem, stem_length)))
 		return;
+	if (weight == evidence->weight && !names_agree(evidence->first, stem, stem_length))
+		evidence->several = true;
 	if (weight < evidence->weight) {
+		evidence->several = false;
 		evidence->known_count = 0;
 		evidence->weight = weight;
 		memcpy(evidence->first, stem, stem_length);
@@ -252,6 +266,14 @@ static int set_sample(struct task_private *task, const char *sample, uint32_t we
 	return 0;
 }
 
+// Programs of more than one sample: the task is about none of them.
+static void join_samples(struct task_private *task)
+{
+	free(task->task.sample);
+	task->task.sample = NULL;
+	task->sample_joint = true;
+}
+
 static int choose_sample(struct correlate *correlate, struct task_private *task,
 			 const struct image *image)
 {
@@ -259,14 +281,25 @@ static int choose_sample(struct correlate *correlate, struct task_private *task,
 				    .run = run_of(task->task.run),
 				    .cwd = image->cwd,
 				    .weight = UINT32_MAX};
+	const char *own = task->task.sample, *found;
 
 	rules_files(correlate->rules, image->args, image->args_size, weigh_file, &evidence);
-	if (evidence.known_count > 1 && !task->task.sample)
-		task->sample_joint = true;
-	else if (evidence.known_count == 1 && !task->task.sample)
-		return set_sample(task, evidence.known[0], 0);
-	else if (evidence.weight < task->sample_weight && !evidence.known_count)
-		return set_sample(task, evidence.first, evidence.weight);
+	if (evidence.weight == UINT32_MAX)
+		return 0;
+	found = evidence.known_count ? evidence.known[0] : evidence.first;
+	if (evidence.known_count > 1 || (evidence.several && !evidence.known_count)) {
+		if (!own)
+			task->sample_joint = true;
+		return 0;
+	}
+	if (own && names_agree(own, found, strlen(found)))
+		return 0;
+	if (!own)
+		return set_sample(task, found, evidence.known_count ? 0 : evidence.weight);
+	if (evidence.known_count || evidence.weight == task->sample_weight)
+		join_samples(task);
+	else if (evidence.weight < task->sample_weight)
+		return set_sample(task, found, evidence.weight);
 	return 0;
 }
 
@@ -278,9 +311,10 @@ int task_add_sample(struct correlate *correlate, struct task_private *task,
 		.correlate = correlate, .run = run_of(task->task.run), .cwd = image->cwd};
 	int error = 0;
 
-	if (sample)
+	if (sample) {
 		error = set_sample(task, sample, 0);
-	else if (!task->sample_joint && task->sample_weight)
+		task->sample_said = true;
+	} else if (!task->sample_joint && !task->sample_said)
 		error = choose_sample(correlate, task, image);
 	if (error || !task->task.sample || task->sample_joint)
 		return error;

@@ -364,8 +364,12 @@ static struct report_node *report_task_get(struct report *report, struct report_
 	node = report_node_get(report, REPORT_TASK, run, process->task_id, process->task_name);
 	if (node)
 		report_node_rename(report, node, process->task_name);
-	if (node && !node->sample && process->sample)
-		node->sample = report_keep(report, process->sample);
+	// Known once a program shows it, and none again when another program shows another.
+	if (node && !node->folded) {
+		if (process->sample)
+			node->sample_room = report_replace(report, node->sample_room, process->sample);
+		node->sample = process->sample ? node->sample_room : NULL;
+	}
 	if (node && !node->folded && process->task_root_start_ns != UNKNOWN)
 		node->root_expected_ns = process->task_root_start_ns;
 	return node;

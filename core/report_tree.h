@@ -72,7 +72,8 @@ struct report_node {
 	const char *id, *name;
 	const char *engine; // of a run
 	const char *parent_id; // of a run read from a file, until report_nest()
-	const char *sample; // of a task
+	const char *sample; // of a task, as its latest record has it; NULL: none
+	const char *sample_room; // kept for it
 	const char *command; // of the earliest process
 	struct report_sum sum;
 	uint64_t root_ns; // start of the earliest process that ended

@@ -49,6 +49,7 @@ enum rule_role {
 
 // Whose name a task of several programs carries: the highest present.
 enum rule_rank {
+	RULE_RANK_SILENT, // a wrapper's helper: never names a task that has a name
 	RULE_RANK_SHELL, // a shell with a text of commands
 	RULE_RANK_NOISE, // true, mkdir, date, env
 	RULE_RANK_WRAPPER, // a rule's program that only starts others: srun, mpirun, ...

@@ -325,7 +325,9 @@ static int take_tool(const struct rule *rule, const struct view *view, struct ar
 	result->tool = title ? title : rule->name;
 	result->category = rule->category;
 	result->tool_rule = rule->place;
-	result->rank = rule->wrapper ? RULE_RANK_WRAPPER : RULE_RANK_TOOL;
+	result->rank = rule->silent    ? RULE_RANK_SILENT
+		       : rule->wrapper ? RULE_RANK_WRAPPER
+				       : RULE_RANK_TOOL;
 	return error ? error
 		     : template_expand(rule->sample, view, rule->subcommands, arena,
 				       &result->sample);

@@ -155,7 +155,7 @@ struct rule {
 	struct rule *next; // in reading order
 	uint32_t order;
 	uint8_t section;
-	bool at_root, anywhere, has_tasks, wrapper, shipped, catalogue;
+	bool at_root, anywhere, has_tasks, wrapper, silent, shipped, catalogue;
 };
 
 struct interpreter {

@@ -62,6 +62,7 @@ int read_tool(struct reader *reader, const struct node *node)
 		RULE_KEY("category", KEY_TEXT, category),
 		RULE_KEY("sample", KEY_TEMPLATE, sample),
 		RULE_KEY("wrapper", KEY_BOOL, wrapper),
+		RULE_KEY("silent", KEY_BOOL, silent),
 		{0},
 	};
 	struct rule *rule = rule_new(reader, node, SECTION_TOOL);
@@ -192,6 +193,7 @@ static int read_catalogue_entry(struct reader *reader, const struct node *node,
 		RULE_KEY("subcommands", KEY_WORDS, subcommands),
 		RULE_KEY("display", KEY_TEMPLATE, title),
 		RULE_KEY("wrapper", KEY_BOOL, wrapper),
+		RULE_KEY("silent", KEY_BOOL, silent),
 		{0},
 	};
 	struct rule *rule = rule_new(reader, node, SECTION_TOOL);

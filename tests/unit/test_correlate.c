@@ -334,6 +334,29 @@ static void nextflow_tasks_are_their_work_directories(void **state)
 	assert_int_equal(engine->run->task_count, 1);
 }
 
+static void helpers_of_a_nextflow_wrapper_name_no_task(void **state)
+{
+	static const char work[] = "/data/work/ab/cdef1234567890abcdef1234567890";
+	struct world *world = *state;
+	struct process *engine =
+		root(world, "/usr/bin/java", "java|-jar|nextflow-24.10.0-one.jar|run|main.nf");
+	struct process *wrapper =
+		start_in(world, engine, "/usr/bin/bash", "/bin/bash|-ue|.command.run", work);
+
+	start(world, wrapper, "/usr/bin/tee", "tee|.command.out");
+	assert_task(wrapper, "bash .command.run");
+	struct process *script = start(world, wrapper, "/usr/bin/bash", "/bin/bash|-ue|.command.sh");
+	start(world, wrapper, "/usr/bin/grep", "grep|x|/proc/1/stat");
+	struct process *awk = start(world, wrapper, "/usr/bin/mawk", "awk|{}");
+	assert_string_equal(awk->image->tool, "mawk");
+	assert_task(wrapper, "bash .command.sh");
+	start(world, script, "/usr/bin/grep", "grep|-c|x|reads.txt");
+	assert_task(wrapper, "grep");
+	start(world, script, "/usr/bin/bwa", "bwa|index|x");
+	start(world, wrapper, "/usr/bin/rm", "rm|-f|x");
+	assert_task(wrapper, "bwa index");
+}
+
 static void a_nested_engine_opens_a_run_below(void **state)
 {
 	struct world *world = *state;
@@ -572,6 +595,25 @@ static void samples_are_handed_on_along_the_files(void **state)
 	assert_string_equal(known->task->sample, "other");
 }
 
+static void a_task_over_several_samples_has_none(void **state)
+{
+	struct world *world = *state;
+	struct process *script = root(world, "/usr/bin/bash", "bash|x.sh");
+	struct process *merge = start(world, script, "/usr/bin/bash", "/bin/sh|merge.sh|brain|heart");
+	struct process *both = start(world, script, "/usr/bin/samtools", "samtools|merge|o.bam|a.bam|b.bam");
+	struct process *one = start(world, script, "/usr/bin/bash", "/bin/sh|one.sh|liver");
+
+	start(world, merge, "/usr/bin/gzip", "gzip|-dc|brain.fastq.gz");
+	assert_string_equal(merge->task->sample, "brain");
+	start(world, merge, "/usr/bin/gzip", "gzip|-dc|heart.fastq.gz");
+	start(world, merge, "/usr/bin/gzip", "gzip|-dc|brain.fastq.gz");
+	assert_null(merge->task->sample);
+	assert_null(both->task->sample);
+	start(world, one, "/usr/bin/bwa", "bwa|mem|liver_R1.fastq.gz|liver_R2.fastq.gz");
+	start(world, one, "/usr/bin/samtools", "samtools|sort|-o|liver.chr7.bam|x.sam");
+	assert_string_equal(one->task->sample, "liver");
+}
+
 static void a_boundary_inside_a_run_does_not_end_it(void **state)
 {
 	struct world *world = *state;
@@ -674,6 +716,8 @@ int main(void)
 		TEST(a_root_that_becomes_an_engine_lends_the_run_its_name),
 		TEST(snakemake_jobs_are_tasks),
 		TEST(nextflow_tasks_are_their_work_directories),
+		TEST(helpers_of_a_nextflow_wrapper_name_no_task),
+		TEST(a_task_over_several_samples_has_none),
 		TEST(a_nested_engine_opens_a_run_below),
 		TEST(children_of_a_boundary_are_runs_and_pipelines_are_one),
 		TEST(runs_and_tasks_outlive_their_processes),

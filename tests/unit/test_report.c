@@ -111,6 +111,7 @@ static void sums_go_to_tool_task_run_and_total(void **state)
 
 	(void)state;
 	test_process_init(&test, 1, "t1", "bwa mem");
+	test.task.sample = (char *)"liver"; // until another one shows up
 	assert_int_equal(report_process_end(report, &test.process), 0);
 	test_process_init(&test, 2, "t1", "samtools sort");
 	assert_int_equal(report_process_end(report, &test.process), 0);
@@ -126,6 +127,7 @@ static void sums_go_to_tool_task_run_and_total(void **state)
 	assert_null(run->next);
 	task = run->children;
 	assert_string_equal(task->name, "t1");
+	assert_null(task->sample);
 	assert_string_equal(task->next->name, "t2");
 	assert_int_equal(report->total.sum.value[REPORT_CPU], 3 * SECOND);
 	assert_int_equal(run->sum.processes, 3);

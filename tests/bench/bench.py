@@ -37,7 +37,7 @@ def overhead(rounds, other_rounds):
     return f"""Each storm takes about a second. In each of {rounds} rounds every recorder runs beside every storm, in an order drawn anew;
 recorders other than Tracer take part in {other_rounds} of them. A cell is how much more the storm takes than beside nothing: the mean
 of the rounds' ratios (the outer tenth cut off) with its 95 % bootstrap interval. The first row is nothing measured against
-nothing: differences of that size are noise. Exec runs one worker for each core.
+nothing: differences of that size are noise. "Exec on all cores" leaves a recorder no idle core to work on.
 
 CPU time, of the storm and of the recorder's own process together:
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // storms KIND AMOUNT: one kind of load, as fast as it goes; prints how many nanoseconds it took, and of CPU time.
-//   exec N      N short programs with 512 bytes of arguments, one worker a CPU
+//   exec N      N short programs with 512 bytes of arguments, one after the other; execs N: one worker a CPU
 //   switch N    N round trips of one byte between two processes on one CPU
 //   syscall N   N getppid calls; fault N: N pages touched; pipe N: N MiB through a pipe
 //   fork N      N children that end at once, one worker a CPU
@@ -116,6 +116,12 @@ static void on_every_cpu(pid_t (*start)(void), uint64_t amount)
 static void storm_exec(uint64_t amount)
 {
 	memset(long_argument, 'a', sizeof(long_argument) - 1);
+	work(start_program, amount);
+}
+
+static void storm_execs(uint64_t amount)
+{
+	memset(long_argument, 'a', sizeof(long_argument) - 1);
 	on_every_cpu(start_program, amount);
 }
 
@@ -225,9 +231,9 @@ static const struct {
 	const char *name;
 	void (*run)(uint64_t amount);
 } storms[] = {
-	{ "exec", storm_exec },	  { "switch", storm_switch }, { "syscall", storm_syscall },
-	{ "fault", storm_fault }, { "pipe", storm_pipe },     { "fork", storm_fork },
-	{ "crowd", crowd },
+	{ "exec", storm_exec },	      { "execs", storm_execs }, { "switch", storm_switch },
+	{ "syscall", storm_syscall }, { "fault", storm_fault }, { "pipe", storm_pipe },
+	{ "fork", storm_fork },	      { "crowd", crowd },
 };
 
 int main(int argc, char **argv)
@@ -242,6 +248,6 @@ int main(int argc, char **argv)
 			printf("%llu %llu\n", (unsigned long long)(now_ns() - before), (unsigned long long)cpu_ns());
 			return 0;
 		}
-	fprintf(stderr, "usage: storms exec|switch|syscall|fault|pipe|fork|crowd AMOUNT\n");
+	fprintf(stderr, "usage: storms exec|execs|switch|syscall|fault|pipe|fork|crowd AMOUNT\n");
 	return 2;
 }

@@ -414,7 +414,7 @@ int proc_live(struct bpf_iter__task *ctx)
 		counters_io_sums(&event.counters, sums);
 	if (!sums || !task->exit_state)
 		counters_io_task(&event.counters, task);
-	event.counters.threads = task->signal->nr_threads;
+	event.counters.threads = task->signal->live.counter;
 	if (event.counters.threads > event.counters.threads_max)
 		event.counters.threads_max = event.counters.threads;
 	if (task->signal->live.counter == 0) {

@@ -165,12 +165,13 @@ static __always_inline void thread_sums_add(struct thread_sums *sums, struct tas
 	__sync_fetch_and_add(&sums->io.cancelled_write_bytes, task->ioac.cancelled_write_bytes);
 }
 
+// live, not nr_threads: that still counts a thread which has begun to exit.
 // A process got another thread: from now on its dead threads are summed.
 static __always_inline void thread_started(struct task_struct *thread)
 {
 	__u32 tgid = thread->tgid;
 	__u64 start_ns = thread->group_leader->start_boottime;
-	__u32 threads = thread->signal->nr_threads;
+	__u32 threads = thread->signal->live.counter;
 	struct thread_sums *sums = thread_sums_find(tgid, start_ns);
 
 	if (!sums) {

@@ -218,7 +218,6 @@ struct sched_entity {
 
 struct signal_struct {
 	atomic_t live;
-	int nr_threads;
 	int group_exit_code;
 	unsigned int flags;
 	struct pid *pids[4];

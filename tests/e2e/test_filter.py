@@ -5,6 +5,7 @@ import contextlib
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import time
@@ -37,14 +38,22 @@ def records(spool):
     return [record for record in map(json.loads, out.splitlines()) if record["kind"] == "process"]
 
 
+def copy(tmp_path, name, program="env"):
+    """A program under a name that nothing else on the host has."""
+    path = tmp_path / name
+    shutil.copy(shutil.which(program), path)
+    return path
+
+
 def status(socket):
     out = subprocess.run([tracer.BINARY, "status", "--json", "--socket", socket], check=True, capture_output=True).stdout
     return json.loads(out)
 
 
 def test_excluded_name_takes_its_children_with_it(tmp_path):
-    with collector(tmp_path, "filter:\n  - exclude: {comm: timeout}\n") as process:
-        subprocess.run(["timeout", "5", "sh", "-c", "env sleep 0.01; true"], check=True)
+    outside = copy(tmp_path, "filteredout")
+    with collector(tmp_path, "filter:\n  - exclude: {comm: filteredout}\n") as process:
+        subprocess.run([outside, "sh", "-c", "env sleep 0.01; true"], check=True)
         subprocess.run(["env", "sleep", "0.0101"], check=True)
         time.sleep(1)
         counts = status(process.socket)["rings"]["lifecycle"]
@@ -67,8 +76,9 @@ def test_excluded_user(tmp_path):
 
 
 def test_include_records_nothing_else(tmp_path):
-    with collector(tmp_path, "filter:\n  - include: {exe: timeout}\n") as process:
-        subprocess.run(["timeout", "5", "sh", "-c", "sleep 0.014; true"], check=True)
+    inside = copy(tmp_path, "filteredin")
+    with collector(tmp_path, "filter:\n  - include: {exe: filteredin}\n") as process:
+        subprocess.run([inside, "sh", "-c", "sleep 0.014; true"], check=True)
         subprocess.run(["sh", "-c", "sleep 0.015; true"], check=True)
         time.sleep(1)
     found = records(process.spool)
@@ -102,19 +112,20 @@ def test_cgroup_with_all_below_it_also_made_later(tmp_path):
 
 
 def test_what_already_ran_and_a_reload(tmp_path):
-    before = subprocess.Popen(["timeout", "60", "sh", "-c", "while read -r line; do sleep 0.0$line; done"],
-                              stdin=subprocess.PIPE, text=True)
+    early, late = copy(tmp_path, "filterearly", "sh"), copy(tmp_path, "filterlate")
+    before = subprocess.Popen([early, "-c", "while read -r line; do sleep 0.0$line; done"], stdin=subprocess.PIPE,
+                              text=True)
     try:
         time.sleep(0.3)
-        with collector(tmp_path, "filter:\n  - exclude: {comm: timeout}\n") as process:
+        with collector(tmp_path, "filter:\n  - exclude: {comm: filterearly}\n") as process:
             before.stdin.write("18\n")
             before.stdin.flush()
             time.sleep(0.5)
-            (process.directory / "filter.yaml").write_text("filter:\n  - exclude: {comm: env}\n")
+            (process.directory / "filter.yaml").write_text("filter:\n  - exclude: {comm: filterlate}\n")
             process.send_signal(signal.SIGHUP)
             time.sleep(0.5)
-            subprocess.run(["timeout", "5", "sleep", "0.019"], check=True)
-            subprocess.run(["env", "sh", "-c", "sleep 0.02; true"], check=True)
+            subprocess.run([early, "-c", "sleep 0.019; true"], check=True)
+            subprocess.run([late, "sh", "-c", "sleep 0.02; true"], check=True)
             time.sleep(1)
     finally:
         before.stdin.close()

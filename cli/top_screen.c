@@ -83,10 +83,12 @@ int top_screen_open(void)
 	action.sa_flags = SA_NODEFER;
 	for (size_t i = 0; i < sizeof(deadly) / sizeof(deadly[0]); i++)
 		sigaction(deadly[i], &action, NULL);
+	// From here on a write to the terminal goes on after the handler; poll() is woken all the same.
+	action.sa_flags = SA_NODEFER | SA_RESTART;
 	action.sa_handler = screen_stop;
 	sigaction(SIGTSTP, &action, NULL);
 	action.sa_handler = screen_note;
-	action.sa_flags = 0;
+	action.sa_flags = SA_RESTART;
 	sigaction(SIGWINCH, &action, NULL);
 	sigaction(SIGCONT, &action, NULL);
 	screen_take();

@@ -26,6 +26,7 @@
 #include "core/spool.h"
 #include "core/status.h"
 
+static const uint64_t COLLECT_TICK_NS = 250 * 1000 * 1000ULL;
 static const uint64_t STOP_WAIT_NS = 200 * 1000 * 1000ULL;
 // While records wait for the disk, and while none do: a failed disk is tried again then.
 static const uint64_t SPOOL_TICK_NS = 25 * 1000 * 1000ULL;
@@ -262,6 +263,7 @@ static int agent_open(struct collect *collect)
 	options.sink_count = 1;
 	options.rules_directory = collect->options.rules_directory;
 	options.drain_ns = collect->options.drain_interval_ns;
+	options.tick_ns = COLLECT_TICK_NS;
 	options.sample_ns = collect->options.sample_interval_ns;
 	options.ring_bytes = collect->options.ring_bytes;
 	result = source_is(collect, "bpf") ? agent_new(&options, &collect->agent, &why) : -ENOTSUP;

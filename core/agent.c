@@ -19,13 +19,13 @@
 #include "core/filter.h"
 #include "core/probe.h"
 
-static const uint64_t TICK_NS = 100 * 1000 * 1000ULL;
 static const uint64_t SECOND_NS = 1000 * 1000 * 1000ULL;
 
 void agent_options_default(struct agent_options *options)
 {
 	*options = (struct agent_options){
 		.drain_ns = 50 * 1000 * 1000ULL,
+		.tick_ns = SECOND_NS / 10,
 		.sample_ns = 10 * SECOND_NS,
 		.ring_bytes = 2 << 20,
 	};
@@ -173,7 +173,7 @@ int agent_new(const struct agent_options *options, struct agent **ret_agent, str
 	if (!result && agent->cgroups)
 		cgroup_table_scan(agent->cgroups);
 	if (!result)
-		result = loop_add_timer(options->loop, TICK_NS, on_tick, agent, &agent->tick);
+		result = loop_add_timer(options->loop, options->tick_ns, on_tick, agent, &agent->tick);
 	if (result < 0) {
 		agent_free(agent);
 		return result;

@@ -38,6 +38,7 @@ struct agent_options {
 	bool fallback; // no BPF: a room of core/fallback.h feeds the process table
 	bool living_at_end; // agent_finish() writes a record of each process that still lives, without an end
 	uint64_t drain_ns; // how often rings are emptied while records come
+	uint64_t tick_ns; // how often modules look at what runs: each look wakes an idle host
 	uint64_t sample_ns; // how often living processes, the host and cgroups are sampled
 	uint64_t ring_bytes; // of the lifecycle ring; a power of two
 };

@@ -483,8 +483,8 @@ static int proc_tick(void *data, uint64_t now_boot_ns)
 		live_sweep(state);
 	state->live_ns = clock_boot_ns();
 	cost = clock_process_cpu_ns() - begin;
-	// Never more than a two-thousandth of a core.
-	state->interval_ns = cost * 2000 > LIVE_INTERVAL_NS ? cost * 2000 : LIVE_INTERVAL_NS;
+	// Never more than a four-thousandth of a core.
+	state->interval_ns = cost * 4000 > LIVE_INTERVAL_NS ? cost * 4000 : LIVE_INTERVAL_NS;
 	return result;
 }
 

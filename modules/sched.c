@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The sched module: CPU figures of a process, and what its sleeping threads wait for, sampled by iterator. The
-// sampler pays for itself: its interval grows until it costs at most a two-thousandth of a core.
+// sampler pays for itself: its interval grows until it costs at most a four-thousandth of a core.
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
@@ -193,7 +193,7 @@ static int sched_tick(void *data, uint64_t now_boot_ns)
 	result = states_read(state, elapsed);
 	state->sampled_ns = now_boot_ns;
 	cost = clock_process_cpu_ns() - begin;
-	state->interval_ns = cost * 2000 > SAMPLE_INTERVAL_NS ? cost * 2000 : SAMPLE_INTERVAL_NS;
+	state->interval_ns = cost * 4000 > SAMPLE_INTERVAL_NS ? cost * 4000 : SAMPLE_INTERVAL_NS;
 	return result;
 }
 

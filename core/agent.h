@@ -24,7 +24,7 @@ struct agent_sink {
 	int (*write)(void *context, const char *records, size_t length, uint32_t count, enum record_class class);
 	// A process ended, after its record was written and before it leaves the table. May be NULL.
 	void (*process_end)(void *context, const struct process *process);
-	// Every 50 ms or sooner. May be NULL.
+	// Every tick of the agent. May be NULL.
 	void (*tick)(void *context, uint64_t now_boot_ns);
 	void *context;
 };

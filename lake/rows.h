@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// A batch of one agent, decoded: typed rows and points in an arena. Made by lake/decode.c from NDJSON (or by a test by
+// hand), consumed by a store. A row has one slot for each column of its entity, in the order of the schema.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/base/arena.h"
+#include "lake/schema.h"
+
+// Text with its length; bytes are valid UTF-8, hold no NUL and are followed by one.
+struct lake_text {
+	uint32_t length;
+	char bytes[];
+};
+
+union lake_slot {
+	uint64_t u64; // SCHEMA_U64, SCHEMA_BOOL (0, 1)
+	int64_t i64;
+	double f64;
+	const struct lake_text *text; // SCHEMA_TEXT, SCHEMA_JSON; NULL is null
+};
+
+// Null of the other types. Valid numbers end at LAKE_U64_MAX.
+#define LAKE_NULL UINT64_MAX
+#define LAKE_I64_NULL INT64_MIN
+#define LAKE_U64_MAX ((uint64_t)INT64_MAX)
+
+struct lake_row {
+	uint64_t sequence;
+	uint8_t entity; // enum schema_entity_id
+	bool open; // of ENTITY_PROCESSES: it lives on, a later row of the same identity replaces this one
+	union lake_slot slot[];
+};
+
+// One moment of one series.
+struct lake_point {
+	uint64_t sequence;
+	uint64_t series_id;
+	uint64_t owner_id;
+	uint64_t time_ns;
+	const struct lake_text *label; // NULL: there is one
+	const struct lake_text *attributes; // JSON; NULL: none
+	// Whose, when kind is SERIES_PROCESS.
+	const struct lake_text *boot;
+	uint64_t pid;
+	uint64_t start_boot_ns;
+	uint8_t kind; // enum series_kind
+	uint64_t value[]; // one for each metric of the kind; LAKE_NULL unknown; metrics with fractions in thousandths
+};
+
+struct lake_batch {
+	struct arena arena;
+	// Who sent it: set by lake_batch_begin().
+	const char *workspace;
+	const char *host_id;
+	uint64_t host; // hosts.id
+	// Set by whoever received it.
+	uint64_t epoch;
+	uint64_t first, last; // sequence numbers covered, by records or holes
+	uint64_t after; // what the agent believes is acknowledged in this epoch
+	uint64_t received_ns; // the server's clock, Unix time
+	// Filled by decoding, rising by sequence.
+	struct lake_row **rows;
+	size_t row_count, row_room;
+	struct lake_point **points;
+	size_t point_count, point_room;
+	uint64_t records; // records decoded
+	uint64_t values_out_of_range; // numbers that had to become null
+	struct lake_id_cache *ids; // of runs, tasks and cgroups met in this batch
+};
+
+// Zeroed memory becomes an empty batch. 0 or -ENOMEM. workspace and host_id are copied.
+int lake_batch_begin(struct lake_batch *batch, const char *workspace, const char *host_id);
+// Releases everything; takes NULL and a zeroed one.
+void lake_batch_free(struct lake_batch *batch);
+// Empty again, for another host; memory is kept.
+int lake_batch_again(struct lake_batch *batch, const char *workspace, const char *host_id);
+
+// A new row, all slots null (workspace and host_id filled in where the entity has them). NULL when memory is out.
+struct lake_row *lake_batch_row(struct lake_batch *batch, enum schema_entity_id entity, uint64_t sequence);
+// A new point, all values null, series_id made of kind, owner and label (which may be NULL and is kept by reference).
+struct lake_point *lake_batch_point(struct lake_batch *batch, enum series_kind kind, uint64_t sequence,
+				    uint64_t owner_id, const struct lake_text *label, uint64_t time_ns);
+// A hole in the sequence, as a row of ENTITY_GAPS (room "spool"). 0 or -ENOMEM.
+int lake_batch_hole(struct lake_batch *batch, uint64_t first, uint64_t last, uint64_t count, const char *reason,
+		    size_t reason_length);
+// A copy in the arena; bytes that may not stand in a text become U+FFFD. NULL when memory is out.
+const struct lake_text *lake_batch_text(struct lake_batch *batch, const char *bytes, size_t length);
+
+// Sets every slot of a row to null.
+void lake_row_clear(union lake_slot *slot, const struct schema_entity *entity);
+bool lake_slot_is_null(union lake_slot slot, enum schema_type type);
+
+// --- ids ---------------------------------------------------------------------------------------------------------
+// The same key gives the same id in every store, for ever: 63 bits of a BLAKE2s hash, never 0. Nobody can make a key
+// that hits another's id.
+
+uint64_t lake_id_host(const char *workspace, const char *host_id);
+uint64_t lake_id_run(uint64_t host, const char *run, size_t length);
+uint64_t lake_id_task(uint64_t run, const char *task, size_t length);
+uint64_t lake_id_sample(uint64_t run, const char *sample, size_t length);
+uint64_t lake_id_tool(uint64_t host, uint64_t run, const char *tool, size_t length); // run 0: outside
+uint64_t lake_id_cgroup(uint64_t host, const char *cgroup, size_t length);
+uint64_t lake_id_pipeline(const char *workspace, const char *engine, const char *name); // engine may be NULL
+// What series.owner_id of a process is.
+uint64_t lake_id_process(uint64_t host, const char *boot, uint64_t pid, uint64_t start_boot_ns);
+uint64_t lake_id_series(enum series_kind kind, uint64_t owner_id, const char *label, size_t length);
+uint64_t lake_id_join(const char *workspace, uint64_t stitched_id, uint64_t run_id, const char *key);
+
+// As the functions without cache, remembered for the life of the batch.
+uint64_t lake_batch_id_run(struct lake_batch *batch, const struct lake_text *run);
+uint64_t lake_batch_id_task(struct lake_batch *batch, uint64_t run, const struct lake_text *task);
+uint64_t lake_batch_id_cgroup(struct lake_batch *batch, const struct lake_text *cgroup);
+uint64_t lake_batch_id_sample(struct lake_batch *batch, uint64_t run, const struct lake_text *sample);
+uint64_t lake_batch_id_tool(struct lake_batch *batch, uint64_t run, const struct lake_text *tool);

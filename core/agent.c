@@ -162,6 +162,7 @@ int agent_new(const struct agent_options *options, struct agent **ret_agent, str
 		batch_init(&agent->batches[class], (enum record_class)class, sinks_write, agent);
 	clock_offset_update(&agent->clock);
 	identity_read(agent);
+	record_host_read(&agent->record_host);
 	result = rooms_open(agent, why);
 	if (result < 0 && !why->length)
 		buf_printf(why, "starting: %s", strerror(-result));

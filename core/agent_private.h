@@ -7,6 +7,7 @@
 #include "core/cgroup_sample.h"
 #include "core/loader.h"
 #include "core/reader.h"
+#include "core/record.h"
 
 struct gap_count {
 	const char *room;
@@ -20,6 +21,7 @@ struct agent {
 	struct agent_options options;
 	struct host_env env;
 	struct clock_offset clock;
+	struct record_host record_host;
 	char host[256];
 	char boot[40];
 	uint64_t start_boot_ns;

@@ -184,7 +184,7 @@ static void process_record(struct agent *agent, struct process *process)
 	uint64_t at = process->exit_boot_ns ? process->exit_boot_ns : clock_boot_ns();
 	struct json *json = agent_record_begin(agent, "process", RECORD_EVENT, at);
 
-	record_process(process, &agent->clock, json);
+	record_process(process, &agent->record_host, &agent->clock, json);
 	agent_record_end(agent, RECORD_EVENT);
 }
 
@@ -330,7 +330,7 @@ static void write_one(void *context, struct process *process)
 	json_put_string(&json, "kind", "process");
 	json_put_string(&json, "state", (char[]){ process->state, '\0' });
 	json_put_known_u64(&json, "rss_bytes", process->rss_bytes);
-	record_process(process, &write->agent->clock, &json);
+	record_process(process, NULL, &write->agent->clock, &json);
 	json_close_object(&json);
 	json_end_line(&json);
 }

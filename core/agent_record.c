@@ -32,7 +32,7 @@ void agent_record_end(struct agent *agent, enum record_class class)
 
 void agent_host_record(struct agent *agent)
 {
-	record_host(agent_record_begin(agent, "host", RECORD_EVENT, agent->start_boot_ns));
+	record_host(&agent->record_host, agent_record_begin(agent, "host", RECORD_EVENT, agent->start_boot_ns));
 	agent_record_end(agent, RECORD_EVENT);
 }
 
@@ -193,7 +193,7 @@ static void process_sample(void *context, struct process *process)
 	if (process->opened)
 		record_sample(process, json);
 	else
-		record_process(process, &agent->clock, json);
+		record_process(process, &agent->record_host, &agent->clock, json);
 	process->opened = true;
 	process->sampled_cpu_ns = process->counters.cpu_ns;
 	agent_record_end(agent, RECORD_SAMPLE);

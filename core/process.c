@@ -37,6 +37,17 @@ const char *quality_name(enum quality quality)
 	return "unknown";
 }
 
+const char *blocked_name(enum blocked blocked)
+{
+	static const char *const names[BLOCKED_END] = {
+		[BLOCKED_DISK] = "disk", [BLOCKED_NETWORK_FS] = "network_fs", [BLOCKED_SOCKET] = "socket",
+		[BLOCKED_PIPE] = "pipe", [BLOCKED_LOCK] = "lock",	      [BLOCKED_CHILD] = "child",
+		[BLOCKED_TIMER] = "timer", [BLOCKED_OTHER] = "other",
+	};
+
+	return names[blocked];
+}
+
 uint64_t counters_user_ns(const struct counters *counters)
 {
 	uint64_t ticks = counters->utime_ns + counters->stime_ns;

@@ -32,7 +32,7 @@ enum figure {
 	FIGURE_END,
 };
 
-// What a sleeping thread waits for. The names are those of the record's members, blocked_NAME_ns.
+// What a sleeping thread waits for.
 enum blocked {
 	BLOCKED_DISK,
 	BLOCKED_NETWORK_FS,
@@ -44,6 +44,9 @@ enum blocked {
 	BLOCKED_OTHER,
 	BLOCKED_END,
 };
+
+// As in the record's member blocked_ns.
+const char *blocked_name(enum blocked blocked);
 
 // The strings of an image; shared by a parent and the children it forked until they exec.
 struct program;

@@ -14,6 +14,7 @@
 #include "core/cgroup.h"
 #include "core/correlate.h"
 #include "core/module.h"
+#include "core/proc_read.h"
 #include "core/schema.h"
 #include "version.h"
 
@@ -47,6 +48,15 @@ static uint64_t share(uint64_t now, uint64_t before)
 	return now > before ? now - before : 0;
 }
 
+static void write_share(struct json *json, const char *key, uint64_t now, uint64_t before)
+{
+	uint64_t value = share(now, before);
+
+	if (value)
+		json_put_known_u64(json, key, value);
+}
+
+// The last image is the process as its own members show it; a forked one is its parent's, from the process's start on.
 static void write_image(struct json *json, const struct process *process, const struct image *image,
 			const struct clock_offset *clock)
 {
@@ -54,27 +64,30 @@ static void write_image(struct json *json, const struct process *process, const 
 	const struct counters *end = image->next ? &image->next->at_start : &process->counters;
 
 	json_open_object(json);
-	json_put_u64(json, "start_ns", clock_to_real_ns(clock, image->start_boot_ns));
-	json_put_string(json, "comm", image->comm[0] ? image->comm : NULL);
-	json_put_string(json, "exe", image->exe);
-	if (image->script)
-		json_put_string(json, "script", image->script);
-	if (image->interpreter)
-		json_put_string(json, "interpreter", image->interpreter);
-	json_put_string(json, "tool", image->tool);
 	if (image->forked)
 		json_put_bool(json, "forked", true);
-	else if (image->next)
+	else
+		json_put_u64(json, "start_ns", clock_to_real_ns(clock, image->start_boot_ns));
+	if (image->next && !image->forked) {
+		json_put_string(json, "comm", image->comm[0] ? image->comm : NULL);
+		json_put_string(json, "exe", image->exe);
+		if (image->script)
+			json_put_string(json, "script", image->script);
+		if (image->interpreter)
+			json_put_string(json, "interpreter", image->interpreter);
 		write_args(json, image);
-	json_put_known_u64(json, "cpu_ns", share(end->cpu_ns, begin->cpu_ns));
-	json_put_known_u64(json, "run_delay_ns", share(end->run_delay_ns, begin->run_delay_ns));
-	json_put_known_u64(json, "minor_faults", share(end->minor_faults, begin->minor_faults));
-	json_put_known_u64(json, "major_faults", share(end->major_faults, begin->major_faults));
-	json_put_known_u64(json, "rchar_bytes", share(end->rchar_bytes, begin->rchar_bytes));
-	json_put_known_u64(json, "wchar_bytes", share(end->wchar_bytes, begin->wchar_bytes));
-	json_put_known_u64(json, "read_bytes", share(end->read_bytes, begin->read_bytes));
-	json_put_known_u64(json, "write_bytes", share(end->write_bytes, begin->write_bytes));
-	json_put_known_u64(json, "peak_rss_bytes", image->peak_rss_bytes);
+	}
+	json_put_string(json, "tool", image->tool);
+	write_share(json, "cpu_ns", end->cpu_ns, begin->cpu_ns);
+	write_share(json, "run_delay_ns", end->run_delay_ns, begin->run_delay_ns);
+	write_share(json, "minor_faults", end->minor_faults, begin->minor_faults);
+	write_share(json, "major_faults", end->major_faults, begin->major_faults);
+	write_share(json, "rchar_bytes", end->rchar_bytes, begin->rchar_bytes);
+	write_share(json, "wchar_bytes", end->wchar_bytes, begin->wchar_bytes);
+	write_share(json, "read_bytes", end->read_bytes, begin->read_bytes);
+	write_share(json, "write_bytes", end->write_bytes, begin->write_bytes);
+	if (image->next && image->peak_rss_bytes != UNKNOWN)
+		json_put_u64(json, "peak_rss_bytes", image->peak_rss_bytes);
 	json_close_object(json);
 }
 
@@ -89,7 +102,8 @@ static void write_images(struct json *json, const struct process *process, const
 		json_put_u64(json, "images_dropped", process->images_dropped);
 }
 
-static void write_namespaces(struct json *json, const struct process *process)
+// Those that differ from known, or all. Nothing when none differs.
+static void write_namespaces(struct json *json, const uint32_t namespaces[PROC_NAMESPACES], const uint32_t *known)
 {
 	static const char *const names[PROC_NAMESPACES] = {
 		[PROC_NAMESPACE_MNT] = "mnt",	[PROC_NAMESPACE_PID] = "pid", [PROC_NAMESPACE_NET] = "net",
@@ -97,14 +111,19 @@ static void write_namespaces(struct json *json, const struct process *process)
 		[PROC_NAMESPACE_CGROUP] = "cgroup",
 	};
 
+	if (known && !memcmp(namespaces, known, sizeof(uint32_t) * PROC_NAMESPACES))
+		return;
 	json_key(json, "namespaces");
 	json_open_object(json);
-	for (size_t i = 0; i < PROC_NAMESPACES; i++)
-		json_put_known_u64(json, names[i], process->namespaces[i] ? process->namespaces[i] : JSON_UNKNOWN);
+	for (size_t i = 0; i < PROC_NAMESPACES; i++) {
+		if (!known || namespaces[i] != known[i])
+			json_put_known_u64(json, names[i], namespaces[i] ? namespaces[i] : JSON_UNKNOWN);
+	}
 	json_close_object(json);
 }
 
-static void write_identity(struct json *json, const struct process *process, const struct clock_offset *clock)
+static void write_identity(struct json *json, const struct process *process, const struct record_host *host,
+			   const struct clock_offset *clock)
 {
 	const struct image *image = process->image;
 
@@ -127,7 +146,7 @@ static void write_identity(struct json *json, const struct process *process, con
 	json_put_u64(json, "pid_in_namespace", process->pid_in_namespace);
 	json_put_u64(json, "session", process->session);
 	json_put_u64(json, "process_group", process->process_group);
-	write_namespaces(json, process);
+	write_namespaces(json, process->namespaces, host ? host->namespaces : NULL);
 }
 
 static void write_end(struct json *json, const struct process *process)
@@ -150,6 +169,7 @@ static void write_end(struct json *json, const struct process *process)
 	json_put_string(json, "oom_limit", process->oom_limit);
 }
 
+// Only what is not exact.
 static void write_quality(struct json *json, const struct process *process)
 {
 	static const char *const names[FIGURE_END] = {
@@ -160,8 +180,10 @@ static void write_quality(struct json *json, const struct process *process)
 
 	json_key(json, "quality");
 	json_open_object(json);
-	for (size_t i = 0; i < FIGURE_END; i++)
-		json_put_string(json, names[i], quality_name((enum quality)process->quality[i]));
+	for (size_t i = 0; i < FIGURE_END; i++) {
+		if (process->quality[i] != QUALITY_EXACT)
+			json_put_string(json, names[i], quality_name((enum quality)process->quality[i]));
+	}
 	json_close_object(json);
 }
 
@@ -182,9 +204,10 @@ void record_sample(const struct process *process, struct json *json)
 	write_figures(json, process);
 }
 
-void record_process(const struct process *process, const struct clock_offset *clock, struct json *json)
+void record_process(const struct process *process, const struct record_host *host, const struct clock_offset *clock,
+		    struct json *json)
 {
-	write_identity(json, process, clock);
+	write_identity(json, process, host, clock);
 	write_end(json, process);
 	write_figures(json, process);
 	write_images(json, process, clock);
@@ -205,7 +228,22 @@ static void write_file_text(struct json *json, const char *key, const char *path
 	json_put_string(json, key, text.data);
 }
 
-void record_host(struct json *json)
+void record_host_read(struct record_host *ret_host)
+{
+	struct event_identity identity;
+
+	*ret_host = (struct record_host){ 0 };
+	for (uint32_t pid = 1; pid && !ret_host->namespaces[0]; pid = pid == 1 ? (uint32_t)getpid() : 0) {
+		CLEANUP(cleanup_close) int proc_fd = proc_open(pid);
+
+		if (proc_fd >= 0 && !proc_read_identity(proc_fd, pid, &identity, NULL))
+			memcpy(ret_host->namespaces, identity.namespaces, sizeof(ret_host->namespaces));
+		if (pid != 1)
+			return;
+	}
+}
+
+void record_host(const struct record_host *host, struct json *json)
 {
 	struct utsname name;
 	long pages = sysconf(_SC_PHYS_PAGES);
@@ -221,4 +259,5 @@ void record_host(struct json *json)
 	json_put_u64(json, "cpu_count", (uint64_t)sysconf(_SC_NPROCESSORS_ONLN));
 	json_put_known_u64(json, "memory_bytes",
 			   pages > 0 ? (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE) : JSON_UNKNOWN);
+	write_namespaces(json, host->namespaces, NULL);
 }

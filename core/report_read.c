@@ -51,6 +51,8 @@ static enum quality read_quality(yyjson_val *record, const char *figure)
 {
 	const char *text = read_text(yyjson_obj_get(record, "quality"), figure);
 
+	if (!text && yyjson_is_obj(yyjson_obj_get(record, "quality")))
+		return QUALITY_EXACT; // only what is not exact is there
 	for (int quality = QUALITY_EXACT; text && quality <= QUALITY_ESTIMATED; quality++) {
 		if (!strcmp(text, quality_name((enum quality)quality)))
 			return (enum quality)quality;
@@ -124,11 +126,17 @@ static void read_command(yyjson_val *record, char out[REPORT_TEXT_MAX])
 static void read_values(yyjson_val *record, uint64_t *value)
 {
 	uint64_t compaction_ns = read_u64(record, "compaction_stall_ns");
+	yyjson_val *blocked = yyjson_obj_get(record, "blocked_ns");
 
 	for (unsigned i = 0; i < REPORT_FIGURE_END; i++)
 		value[i] = read_u64(record, report_figure_names[i]);
 	if (value[REPORT_RECLAIM] != UNKNOWN && compaction_ns != UNKNOWN)
 		value[REPORT_RECLAIM] += compaction_ns;
+	// Schema 1 has a member for each reason instead, read above.
+	for (unsigned i = 0; yyjson_is_obj(blocked) && i < BLOCKED_END; i++)
+		value[REPORT_BLOCKED + i] = yyjson_obj_get(blocked, blocked_name((enum blocked)i))
+						    ? read_u64(blocked, blocked_name((enum blocked)i))
+						    : 0;
 }
 
 static void read_image(yyjson_val *value, struct report_image *image)

@@ -3,4 +3,4 @@
 // old one would be misled.
 #pragma once
 
-enum { TRACER_SCHEMA_VERSION = 1 };
+enum { TRACER_SCHEMA_VERSION = 2 };

@@ -203,6 +203,9 @@ static int on_exit_event(struct proc_state *state, const struct event_exit *even
 	process->oom = (event->flags & PROC_EXIT_OOM_VICTIM) != 0;
 	memcpy(process->image->comm, event->identity.comm, PROC_COMM_SIZE);
 	status_set(process, event->status);
+	// Who never gave up a CPU of its own accord never slept.
+	if (!event->counters.voluntary_switches && !process->blocked_samples)
+		process->quality[FIGURE_BLOCKED] = QUALITY_EXACT;
 	peak_rss_set(process, event);
 	if (process->cgroup_id != event->identity.cgroup_id)
 		agent_process_move(state->host->agent, process, event->identity.cgroup_id);

@@ -218,16 +218,17 @@ static void blocked_anchor(void *data, struct process *process)
 
 static void blocked_fields(const struct process *process, struct json *json)
 {
-	static const char *const keys[BLOCKED_END] = {
-		[BLOCKED_DISK] = "blocked_disk_ns",	[BLOCKED_NETWORK_FS] = "blocked_network_fs_ns",
-		[BLOCKED_SOCKET] = "blocked_socket_ns", [BLOCKED_PIPE] = "blocked_pipe_ns",
-		[BLOCKED_LOCK] = "blocked_lock_ns",	[BLOCKED_CHILD] = "blocked_child_ns",
-		[BLOCKED_TIMER] = "blocked_timer_ns",	[BLOCKED_OTHER] = "blocked_other_ns",
-	};
-
-	for (int i = 0; i < BLOCKED_END; i++)
-		json_put_known_u64(json, keys[i],
-				   process->blocked_samples ? process->blocked_ns[i] : JSON_UNKNOWN);
+	if (process->quality[FIGURE_BLOCKED] == QUALITY_UNKNOWN) {
+		json_put_null(json, "blocked_ns");
+	} else {
+		json_key(json, "blocked_ns");
+		json_open_object(json);
+		for (int i = 0; i < BLOCKED_END; i++) {
+			if (process->blocked_ns[i])
+				json_put_u64(json, blocked_name((enum blocked)i), process->blocked_ns[i]);
+		}
+		json_close_object(json);
+	}
 	json_put_u64(json, "blocked_samples", process->blocked_samples);
 }
 

@@ -75,7 +75,7 @@ def test_container(view, scene):
     first = first[0]
     assert first["args"] == ["sh", "-c", WORK]
     assert first["exit_code"] == 5
-    inside = [process for process in scene.processes if process["namespaces"]["pid"] == first["namespaces"]["pid"]]
+    inside = [process for process in scene.processes if process.get("namespaces", {}).get("pid") == first["namespaces"]["pid"]]
     called = sorted(process["args"][0] for process in inside)
     assert called == ["gzip", "sh", "sleep", "wc"], called
     if view == "v1" or UNIFIED_HOST:

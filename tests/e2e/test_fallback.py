@@ -93,7 +93,7 @@ def reaped(recording):
 
 def check_end(truth, process):
     """The status is right, or null."""
-    if process["quality"]["exit"] == "unknown":
+    if process["quality"].get("exit") == "unknown":
         assert process["exit_code"] is None and process["signal"] is None
         return False
     assert (process["exit_code"] or 0, process["signal"] or 0) == (truth["exit_code"], truth["signal"]), truth
@@ -102,7 +102,7 @@ def check_end(truth, process):
 
 def check_cpu(truth, process):
     """Right when it says exact, no more than the truth when it says it may lack some, null when unknown."""
-    quality, cpu_ns = process["quality"]["cpu"], process["cpu_ns"]
+    quality, cpu_ns = process["quality"].get("cpu", "exact"), process["cpu_ns"]
     if quality == "unknown":
         assert cpu_ns is None
     elif "cpu_ns" in truth:
@@ -127,7 +127,7 @@ def test_events_miss_no_process(place, workload, root):
     assert len(pairs) > 30
     if recording.gaps:  # an ordinary user's buffer is small: a loss is counted and said, never silent
         assert recording.said("Process events were lost")
-        pairs = [(truth, process) for truth, process in pairs if process and process["quality"]["exit"] != "unknown"]
+        pairs = [(truth, process) for truth, process in pairs if process and process["quality"].get("exit") != "unknown"]
     qualities = []
     for truth, process in pairs:
         assert process, truth
@@ -146,9 +146,9 @@ def test_accounting_gives_figures_of_short_processes(place):
     heads = [process for process in recording.processes if process["comm"] == "head"]
     assert len(heads) == 10
     for process in heads:
-        assert process["quality"]["memory"] == "exact"
+        assert "memory" not in process["quality"]
         assert 300_000 < process["peak_rss_bytes"] < 20_000_000
-        assert process["quality"]["io"] in ("exact", "estimated")
+        assert process["quality"].get("io", "estimated") == "estimated"
         # The kernel hands the bytes over in whole KiB.
         assert 300_000 - 1024 < process["wchar_bytes"] <= 300_000
         assert process["minor_faults"] > 10
@@ -189,16 +189,16 @@ def test_proc_sees_arguments_directory_and_figures(place):
     assert recording.code == 5
     shell = [process for process in recording.processes if process["exit_code"] == 5]
     assert len(shell) == 1 and shell[0]["args"][:2] == ["sh", "-c"]
-    assert shell[0]["quality"]["cpu"] == "exact"
+    assert "cpu" not in shell[0]["quality"]
     child = [process for process in recording.processes if process["exit_code"] == 3]
     assert len(child) == 1
     child = child[0]
     assert child["args"][2].endswith("exit 3") and child["exe"] and child["cwd"] == "/usr"
     assert child["ppid"] == shell[0]["pid"] and child["run"]
     assert child["cpu_ns"] > 5_000_000
-    assert child["quality"]["cpu"] in ("exact", "sampled", "estimated")
+    assert child["quality"].get("cpu") != "unknown"
     assert child["peak_rss_bytes"] > 300_000 and child["quality"]["memory"] == "sampled"
-    assert child["blocked_disk_ns"] is None and child["quality"]["blocked"] == "unknown"
+    assert child["blocked_ns"] is None and child["quality"]["blocked"] == "unknown"
     assert 0 < child["end_ns"] - child["start_ns"] < 5_000_000_000
     assert recording.said("What threads slept for is unknown")
 

@@ -519,6 +519,48 @@ static void a_recording_reads_back(void **state)
 	report_free(report);
 }
 
+// What version 2 says by absence: exact figures, shares of 0, reasons that were not seen.
+static void a_recording_of_version_2_reads_back(void **state)
+{
+	static const char records[] =
+		"{\"kind\":\"process\",\"pid\":7,\"start_ns\":1000000000,\"start_boot_ns\":5,\"end_ns\":"
+		"3000000000,\"cpu_ns\":900000400,\"rchar_bytes\":70,\"tool\":\"sort\",\"run\":\"r\",\"task\":\"t\","
+		"\"blocked_ns\":{\"pipe\":900},"
+		"\"peak_rss_bytes\":4096,\"images\":[{\"forked\":true,\"tool\":\"sh\",\"cpu_ns\":900000000},"
+		"{\"start_ns\":2000000000,\"tool\":\"sort\",\"cpu_ns\":400,\"rchar_bytes\":70}],\"quality\":"
+		"{\"blocked\":\"sampled\"}}\n"
+		"{\"kind\":\"process\",\"pid\":8,\"start_ns\":1000000000,\"start_boot_ns\":6,\"end_ns\":"
+		"1000000001,\"blocked_ns\":{},\"tool\":\"true\",\"run\":\"r\",\"task\":\"t\","
+		"\"images\":[{\"forked\":true}],\"quality\":{}}\n"
+		"{\"kind\":\"process\",\"pid\":9,\"start_ns\":1000000000,\"start_boot_ns\":7,\"end_ns\":"
+		"1000000001,\"blocked_ns\":null,\"tool\":\"wc\",\"run\":\"r\",\"task\":\"t\",\"images\":[{}],"
+		"\"quality\":{\"blocked\":\"unknown\"}}\n";
+	const struct report_node *tool, *task;
+	struct report *report;
+
+	(void)state;
+	assert_int_equal(test_read(records, sizeof(records) - 1, &report), 0);
+	assert_int_equal(report->bad_lines, 0);
+	task = report_find(report, REPORT_RUN, &report->total, "r");
+	task = report_find(report, REPORT_TASK, task, "t");
+	tool = report_find(report, REPORT_TOOL, task, "sort");
+	assert_int_equal(tool->sum.value[REPORT_CPU], 400);
+	assert_int_equal(tool->sum.value[REPORT_RCHAR], 70);
+	assert_int_equal(tool->sum.peak_quality, QUALITY_EXACT);
+	assert_int_equal(tool->sum.value[REPORT_BLOCKED + BLOCKED_PIPE], 900);
+	assert_int_equal(tool->sum.value[REPORT_BLOCKED + BLOCKED_DISK], 0);
+	assert_int_equal(tool->sum.unknown[REPORT_BLOCKED + BLOCKED_DISK], 0);
+	tool = report_find(report, REPORT_TOOL, task, "sh");
+	assert_int_equal(tool->sum.value[REPORT_CPU], 900000000);
+	assert_int_equal(tool->sum.value[REPORT_RCHAR], 0);
+	assert_int_equal(tool->sum.unknown[REPORT_RCHAR], 0);
+	tool = report_find(report, REPORT_TOOL, task, "true");
+	assert_int_equal(tool->sum.unknown[REPORT_BLOCKED + BLOCKED_PIPE], 0);
+	tool = report_find(report, REPORT_TOOL, task, "wc");
+	assert_int_equal(tool->sum.unknown[REPORT_BLOCKED + BLOCKED_PIPE], 1);
+	report_free(report);
+}
+
 static void runs_read_from_a_file_are_nested(void **state)
 {
 	// The innermost ends first; c says it is inside itself.
@@ -629,6 +671,7 @@ int main(void)
 		cmocka_unit_test(rows_are_bounded_and_totals_stay_exact),
 		cmocka_unit_test(hostile_names_stay_in_their_columns),
 		cmocka_unit_test(a_recording_reads_back),
+		cmocka_unit_test(a_recording_of_version_2_reads_back),
 		cmocka_unit_test(runs_read_from_a_file_are_nested),
 		cmocka_unit_test(a_process_still_open_is_told),
 		cmocka_unit_test(damaged_files_are_counted_not_followed),

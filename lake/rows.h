@@ -108,7 +108,7 @@ uint64_t lake_id_pipeline(const char *workspace, const char *engine, const char 
 // What series.owner_id of a process is.
 uint64_t lake_id_process(uint64_t host, const char *boot, uint64_t pid, uint64_t start_boot_ns);
 uint64_t lake_id_series(enum series_kind kind, uint64_t owner_id, const char *label, size_t length);
-uint64_t lake_id_join(const char *workspace, uint64_t stitched_id, uint64_t run_id, const char *key);
+uint64_t lake_id_key(uint64_t run, const char *key, size_t length); // of keys and of joins
 
 // As the functions without cache, remembered for the life of the batch.
 uint64_t lake_batch_id_run(struct lake_batch *batch, const struct lake_text *run);

@@ -24,6 +24,7 @@ static const struct schema_column processes[] = { PROCESSES_COLUMNS(COLUMN) };
 static const struct schema_column gaps[] = { GAPS_COLUMNS(COLUMN) };
 static const struct schema_column events[] = { EVENTS_COLUMNS(COLUMN) };
 static const struct schema_column findings[] = { FINDINGS_COLUMNS(COLUMN) };
+static const struct schema_column keys[] = { KEYS_COLUMNS(COLUMN) };
 static const struct schema_column joins[] = { JOINS_COLUMNS(COLUMN) };
 static const struct schema_column series[] = { SERIES_COLUMNS(COLUMN) };
 
@@ -51,6 +52,7 @@ const struct schema_entity schema_entities[ENTITY_END] = {
 	ENTITY(GAPS, gaps, "gap", -1, -1, "What was lost, how much, where and why."),
 	ENTITY(EVENTS, events, "event", -1, -1, "Out-of-memory kills, and records of kinds not known here."),
 	ENTITY(FINDINGS, findings, "finding", -1, -1, "What analysis found."),
+	ENTITY(KEYS, keys, "key", -1, -1, "What runs show of the whole that they may be part of."),
 	ENTITY(JOINS, joins, "join", -1, -1, "Why runs of several hosts are one."),
 	ENTITY(SERIES, series, "series", -1, -1, "Which time series there are."),
 };

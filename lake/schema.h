@@ -295,14 +295,27 @@ enum schema_flag {
 	X(title, TEXT, NONE, "one sentence") \
 	X(detail, JSON, N, "evidence, confidence, saving, how to refute it, how to apply it")
 
-#define JOINS_COLUMNS(X) \
-	X(id, U64, KFS, "made from workspace, stitched_id, run_id and key") \
+#define KEYS_COLUMNS(X) \
+	X(id, U64, KFS, "made from run_id and key") \
 	X(workspace, TEXT, F, "team it belongs to") \
-	X(stitched_id, U64, FS, "runs.id that stands for the whole") \
+	X(host_id, TEXT, F, "where it was seen") \
+	X(run_id, U64, FS, "runs.id of the run that showed it") \
+	X(key, TEXT, FS, "SCOPE:VALUE, what parts of one run have in common") \
+	X(why, TEXT, NONE, "the same in words") \
+	X(how, TEXT, FS, "id, place or weak: docs/records.md, member join") \
+	X(head, BOOL, F, "of a place: the one that hands out the work") \
+	X(time_ns, U64, FS, "of the record that showed it")
+
+#define JOINS_COLUMNS(X) \
+	X(id, U64, KFS, "made from run_id and key: keys.id") \
+	X(workspace, TEXT, F, "team it belongs to") \
+	X(stitched_id, U64, NFS, "runs.id that stands for the whole; null: the run is none's part by this key") \
 	X(run_id, U64, FS, "runs.id of a part") \
 	X(key, TEXT, FS, "what both have in common") \
 	X(why, TEXT, NONE, "one sentence for people") \
-	X(time_ns, U64, FS, "when they were joined")
+	X(how, TEXT, FS, "id, place, or weak: a hint that joins nothing") \
+	X(confidence, F64, FS, "0 to 1") \
+	X(time_ns, U64, FS, "when the key was shown")
 
 #define SERIES_COLUMNS(X) \
 	X(id, U64, KFS, "made from kind, owner_id and label") \
@@ -328,6 +341,7 @@ enum schema_flag {
 #define SCHEMA_E_GAPS(name, type, flags, help) SCHEMA_ENUM_(GAPS, name)
 #define SCHEMA_E_EVENTS(name, type, flags, help) SCHEMA_ENUM_(EVENTS, name)
 #define SCHEMA_E_FINDINGS(name, type, flags, help) SCHEMA_ENUM_(FINDINGS, name)
+#define SCHEMA_E_KEYS(name, type, flags, help) SCHEMA_ENUM_(KEYS, name)
 #define SCHEMA_E_JOINS(name, type, flags, help) SCHEMA_ENUM_(JOINS, name)
 #define SCHEMA_E_SERIES(name, type, flags, help) SCHEMA_ENUM_(SERIES, name)
 #define SCHEMA_E_AGGREGATE(name, type, flags, help) SCHEMA_ENUM_(AGGREGATE, name)
@@ -345,6 +359,7 @@ enum { PROCESSES_COLUMNS(SCHEMA_E_PROCESSES) PROCESSES_END };
 enum { GAPS_COLUMNS(SCHEMA_E_GAPS) GAPS_END };
 enum { EVENTS_COLUMNS(SCHEMA_E_EVENTS) EVENTS_END };
 enum { FINDINGS_COLUMNS(SCHEMA_E_FINDINGS) FINDINGS_END };
+enum { KEYS_COLUMNS(SCHEMA_E_KEYS) KEYS_END };
 enum { JOINS_COLUMNS(SCHEMA_E_JOINS) JOINS_END };
 enum { SERIES_COLUMNS(SCHEMA_E_SERIES) SERIES_END };
 enum { SCHEMA_AGGREGATE(SCHEMA_E_AGGREGATE) AGGREGATE_END };
@@ -363,6 +378,7 @@ enum schema_entity_id {
 	ENTITY_GAPS,
 	ENTITY_EVENTS,
 	ENTITY_FINDINGS,
+	ENTITY_KEYS,
 	ENTITY_JOINS,
 	ENTITY_SERIES,
 	ENTITY_END,

@@ -66,7 +66,8 @@ struct store_result {
 int store_write(struct store *store, struct lake_batch *const *batches, size_t count, struct store_result *ret_results,
 		struct store_error *error);
 
-// Rows of the store's own making: ENTITY_FINDINGS, ENTITY_JOINS (which also sets runs.stitched_id), ENTITY_GAPS. A row
+// Rows of the store's own making: ENTITY_FINDINGS, ENTITY_JOINS (which also sets runs.stitched_id of run_id, to null
+// too, but for rows whose how is "weak"), ENTITY_GAPS. A row
 // with the same key replaces the older. Atomic and durable.
 int store_put(struct store *store, enum schema_entity_id entity, struct lake_row *const *rows, size_t count,
 	      struct store_error *error);

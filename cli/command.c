@@ -31,6 +31,7 @@ const struct command commands[] = {
 			 "first of them that works"},
 			{"system", 0, NULL, "Record the whole host, not only COMMAND"},
 			{"wait", 'w', NULL, "Go on until all that COMMAND started has ended"},
+			{"trace-id", 0, "ID", "Runs on other hosts with the same ID are one run with this one"},
 			{"quiet", 'q', NULL, "No report"}),
 		.examples = EXAMPLES(
 			{"sudo tracer run ./pipeline.sh", "A script and its parts"},

@@ -29,12 +29,13 @@
 
 enum { EXIT_TRACER = 125, EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127 };
 
-enum { RUN_NICE = 5 };
+enum { RUN_NICE = 5, TRACE_ID_MAX = 200 };
 
 static const uint64_t FINISH_WAIT_NS = 500 * 1000 * 1000ULL;
 
 struct run_options {
 	const char *output;
+	const char *trace_id; // NULL: none
 	const char *source; // "bpf", "events" or "proc"; NULL: the first that works
 	bool system, wait, quiet;
 	char **command;
@@ -249,6 +250,15 @@ static int tree_start(struct run_session *session)
 	return result;
 }
 
+static int trace_start(struct run_session *session)
+{
+	struct process *root = process_find(agent_processes(session->agent), (uint32_t)session->child);
+
+	if (!session->options.trace_id)
+		return 0;
+	return root ? correlate_trace(agent_correlate(session->agent), root, session->options.trace_id) : -ESRCH;
+}
+
 static int report_open(struct run_session *session)
 {
 	CLEANUP(buf_free) struct buf command = BUF_INIT;
@@ -320,6 +330,8 @@ static int session_open(struct run_session *session)
 	if (result < 0)
 		return result;
 	result = tree_start(session);
+	if (!result)
+		result = trace_start(session);
 	if (result < 0) {
 		fprintf(stderr, "tracer run: starting the command: %s\n", strerror(-result));
 		return result;
@@ -446,6 +458,8 @@ int command_run(int argc, char **argv)
 			session.options.output = args.value;
 		if (args_is(&args, "source"))
 			session.options.source = args.value;
+		if (args_is(&args, "trace-id"))
+			session.options.trace_id = args.value;
 		session.options.system |= args_is(&args, "system");
 		session.options.wait |= args_is(&args, "wait");
 		session.options.quiet |= args_is(&args, "quiet");
@@ -459,6 +473,11 @@ int command_run(int argc, char **argv)
 	if (!source_is(&session, "bpf") && !source_is(&session, "events") &&
 	    !source_is(&session, "proc")) {
 		args_usage(&args, "--source takes bpf, events or proc");
+		return EXIT_TRACER;
+	}
+	if (session.options.trace_id &&
+	    (!*session.options.trace_id || strlen(session.options.trace_id) > TRACE_ID_MAX)) {
+		args_usage(&args, "--trace-id takes 1 to 200 characters");
 		return EXIT_TRACER;
 	}
 	session.options.command = args.operands;

@@ -475,6 +475,7 @@ int correlate_exec(struct correlate *correlate, struct process *process)
 	set_bits(process,
 		 (bits_of(process) & BIT_PLACED) | (result.roles & RULE_SHELL ? BIT_SHELL : 0));
 	error = exec_place(correlate, process, &result, inherited);
+	error = error ? error : joins_add(correlate, process, &result);
 	if (error || !process->task)
 		return error;
 	return task_add_sample(correlate, task_of(process->task), process, result.sample);
@@ -488,11 +489,13 @@ int correlate_cgroup(struct correlate *correlate, struct process *process)
 	if (error)
 		return error;
 	set_bits(process, bits_of(process) & ~(uintptr_t)BIT_PLACED);
-	return place_in_job(correlate, process, &result);
+	error = place_in_job(correlate, process, &result);
+	return error ? error : joins_add(correlate, process, &result);
 }
 
 void correlate_end(struct correlate *correlate, struct process *process)
 {
+	joins_release(correlate, process);
 	if (process->run)
 		run_of(process->run)->ended++;
 	set_task(process, NULL);
@@ -517,4 +520,5 @@ void correlate_write(const struct process *process, struct json *json)
 	json_put_string(json, "run_parent", run && run->parent ? run->parent->id : NULL);
 	json_put_string(json, "engine", run ? run->engine : NULL);
 	json_put_string(json, "sample", task ? task->sample : NULL);
+	joins_write(process, json);
 }

@@ -48,6 +48,10 @@ void correlate_set_rules(struct correlate *correlate, const struct rules *rules)
 // its fork. name: of the run until a rule gives a better one; may be NULL.
 int correlate_root(struct correlate *correlate, struct process *process, const char *name);
 
+// Gives the run of this process, a root, an identifier by which runs elsewhere with the same one belong to it.
+// -EINVAL when it is in no run.
+int correlate_trace(struct correlate *correlate, struct process *process, const char *trace_id);
+
 // process->parent, images and cgroup are set. After a fork: inherits. After an exec: matches rules
 // on process->image and sets image->tool, process->task, process->run. After seeding: both, parents
 // first.
@@ -65,5 +69,6 @@ struct run *run_reference(struct run *run);
 void run_release(struct run *run);
 
 // Members "tool", "task", "task_name", "run", "run_name", "run_parent", "engine", "sample" of a record; null
-// when there is none. Names settle while programs of a task start: the latest record has the final one.
+// when there is none. And "join", where there is one.
+// Names settle while programs of a task start: the latest record has the final one.
 void correlate_write(const struct process *process, struct json *json);

@@ -45,6 +45,8 @@ struct run_private {
 	bool children_are_tasks; // of the root process
 	bool steps; // a job whose tasks come from the job rule
 	struct sample_file *files;
+	uint32_t join_count; // of keys told, by hash; the oldest are forgotten
+	uint32_t *joins_told;
 	uint32_t file_slots, file_count;
 };
 
@@ -106,6 +108,14 @@ int task_new(struct correlate *correlate, struct run *run, const char *id, struc
 // run NULL: in any run of this engine.
 struct task_private *task_find(struct correlate *correlate, const struct run *run,
 			       const char *engine, const char *id);
+
+// --- joins (core/correlate_join.c) -----------------------------------------------------------------------------------
+
+// What a process's program says its run has in common with runs elsewhere; a run tells a key once, by the process
+// that first showed it. -ENOMEM.
+int joins_add(struct correlate *correlate, struct process *process, const struct rule_result *result);
+void joins_release(struct correlate *correlate, struct process *process);
+void joins_write(const struct process *process, struct json *json);
 
 // --- names and samples of tasks (core/correlate_task.c) --------------------------------------------------------------
 

@@ -86,6 +86,7 @@ static void run_free(struct run_private *run)
 	for (uint32_t i = 0; run->owner && i < run->file_slots; i++)
 		name_release(&run->owner->names, run->files[i].sample);
 	free(run->files);
+	free(run->joins_told);
 	free(run->run.id);
 	free(run->run.engine);
 	free(run->run.name);

@@ -128,6 +128,7 @@ struct process {
 	struct task *task; // referenced
 	struct run *run; // referenced
 	void *correlate; // private
+	struct process_joins *joins; // NULL: none
 };
 
 // The user part of counters.cpu_ns. utime and stime are sampled at the tick; the kernel scales them so that they

@@ -59,6 +59,21 @@ enum rule_rank {
 	RULE_RANK_TOOL, // one that has a rule
 };
 
+// What makes parts of a run on several hosts one (docs/rules.md).
+enum join_how {
+	JOIN_ID, // who has the same key at the same time is of one run
+	JOIN_PLACE, // parts belong to the one run that is at the head of the place then
+	JOIN_WEAK, // a hint: shown, joins nothing
+};
+enum { JOINS_MAX = 4 }; // of one program
+struct rule_join {
+	const char *key; // "SCOPE:VALUE"; paths without "." and ".."
+	const char *why; // in words, lives in the rules
+	uint8_t how; // enum join_how
+	bool head; // of a place: what hands out the work
+	bool job; // it speaks of the run of the job, not of one inside it
+};
+
 struct rule_result {
 	uint32_t
 		roles; // enum rule_role; RULE_TOOL always (an unmatched program appears under its own name)
@@ -77,6 +92,8 @@ struct rule_result {
 	const char *tool_rule; // "file.yaml:line" of the rule that matched, NULL: none
 	const char *role_rule; // of task, engine or boundary, the first of these that matched
 	const char *job_rule;
+	uint32_t join_count;
+	struct rule_join joins[JOINS_MAX];
 };
 
 // Loads the embedded rules, then every *.yaml in directory (NULL: none) in name order. On bad

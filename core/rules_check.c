@@ -39,7 +39,8 @@ static bool is_covered(const struct rule *rule, const struct rule *earlier)
 {
 	struct cover cover = {.globs = only_programs(earlier->when), .all = true};
 
-	if (earlier->section != rule->section || rule->section == SECTION_TASK)
+	if (earlier->section != rule->section || rule->section == SECTION_TASK ||
+	    rule->section == SECTION_JOIN)
 		return false;
 	if (!earlier->when)
 		return true;

@@ -171,6 +171,8 @@ static void explain_rule(const struct rules *rules, const struct rule *rule,
 
 static void explain_result(const struct rule_result *result, struct buf *out)
 {
+	static const char *const how[] = {[JOIN_ID] = "id", [JOIN_PLACE] = "place", [JOIN_WEAK] = "weak"};
+
 	buf_printf(out, "tool      %s%s%s%s\n", result->tool, result->category ? " (" : "",
 		   result->category ? result->category : "", result->category ? ")" : "");
 	buf_printf(out, "          by %s\n",
@@ -193,6 +195,9 @@ static void explain_result(const struct rule_result *result, struct buf *out)
 		buf_append_string(out, "boundary  each child begins a run of its own\n");
 	if (result->role_rule)
 		buf_printf(out, "          by %s\n", result->role_rule);
+	for (uint32_t i = 0; i < result->join_count; i++)
+		buf_printf(out, "join      %s\n          %s: %s\n", result->joins[i].key, how[result->joins[i].how],
+			   result->joins[i].why);
 }
 
 static void explain_data(const struct rules *rules, const struct rule_subject *subject,

@@ -11,6 +11,7 @@
 const char *const section_names[SECTION_END] = {
 	[SECTION_TOOL] = "tool",	 [SECTION_TASK] = "task", [SECTION_ENGINE] = "engine",
 	[SECTION_BOUNDARY] = "boundary", [SECTION_JOB] = "job",
+	[SECTION_JOIN] = "join",
 };
 
 static bool globs_match(const struct globs *globs, const char *text)
@@ -383,6 +384,7 @@ static int take(const struct rule *rule, const struct view *view, struct arena *
 		return 0;
 	case SECTION_JOB:
 		return take_job(rule, view, arena, result);
+	case SECTION_JOIN:
 	case SECTION_END:
 		break;
 	}
@@ -406,9 +408,11 @@ int rules_match(const struct rules *rules, const struct rule_subject *subject, s
 		if (found >> rule->section & 1 || !rule_holds(rules, rule, &view))
 			continue;
 		int error = take(rule, &view, arena, &result);
+		error = error || !rule->joins ? error : joins_take(rules, rule, &view, arena, &result);
 		if (error)
 			return error;
-		if (rule->section != SECTION_JOB || result.job_id)
+		// Every entry of joins that holds counts.
+		if (rule->section != SECTION_JOIN && (rule->section != SECTION_JOB || result.job_id))
 			found |= UINT32_C(1) << rule->section;
 	}
 	if (!result.tool) {

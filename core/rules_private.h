@@ -81,6 +81,8 @@ enum field {
 	FIELD_STEP,
 	FIELD_NUMBER, // templates only, from here
 	FIELD_RUNNER,
+	FIELD_UID,
+	FIELD_CODE,
 	FIELD_ANY,
 	FIELD_SUBCOMMAND,
 	FIELD_OPTION,
@@ -138,9 +140,19 @@ enum section {
 	SECTION_ENGINE,
 	SECTION_BOUNDARY,
 	SECTION_JOB,
+	SECTION_JOIN,
 	SECTION_END,
 };
 extern const char *const section_names[SECTION_END];
+
+struct join_rule {
+	const struct join_rule *next;
+	const struct condition *when; // NULL: always
+	const struct template *key;
+	const char *why, *how_text;
+	uint8_t how; // enum join_how
+	bool head;
+};
 
 struct rule {
 	const char *place; // "file.yaml:12"
@@ -152,6 +164,7 @@ struct rule {
 	const struct template *id; // of the task or job
 	const struct template *task; // of a job
 	const struct template *sample;
+	const struct join_rule *joins;
 	struct rule *next; // in reading order
 	uint32_t order;
 	uint8_t section;
@@ -264,6 +277,7 @@ struct view {
 		*names[VIEW_NAMES]; // of the program: basename, without extension, without version
 	uint32_t name_count;
 	char job[24]; // text of subject->slurm_job, "" when there is none
+	char uid[12];
 	bool truncated; // the name is a comm of 15 characters
 	uint8_t form;
 	const char *argv[VIEW_ARGUMENTS];
@@ -283,6 +297,16 @@ const char *view_field(const struct view *view, enum field field);
 // Expands the first alternative whose parts are all known; NULL with 0 when none is. -ENOMEM.
 int template_expand(const struct template *template, const struct view *view,
 		    const struct words *subcommands, struct arena *arena, const char **ret_text);
+
+// The same into text, which holds size bytes; more is cut. false when none is known.
+bool template_fill(const struct template *template, const struct view *view,
+		   const struct words *subcommands, char *text, size_t size, size_t *ret_length);
+
+// Reads the "join" of an entry; none is no error.
+int joins_read(struct reader *reader, const struct node *map, const struct join_rule **ret_joins);
+// Adds what the rule's joins say of this program.
+int joins_take(const struct rules *rules, const struct rule *rule, const struct view *view, struct arena *arena,
+	       struct rule_result *result);
 
 bool rule_holds(const struct rules *rules, const struct rule *rule, const struct view *view);
 

@@ -336,6 +336,12 @@ const char *view_field(const struct view *view, enum field field)
 		return *view->job ? view->job : NULL;
 	case FIELD_STEP:
 		return subject->slurm_step;
+	case FIELD_UID:
+		// Only joins ask for it: made when asked.
+		snprintf(((struct view *)(uintptr_t)view)->uid, sizeof(view->uid), "%u", subject->uid);
+		return view->uid;
+	case FIELD_CODE:
+		return view->form == FORM_CODE && view->first ? view->argv[view->first - 1] : NULL;
 	case FIELD_RUNNER:
 		return view->interpreter ? view->interpreter->name : NULL;
 	case FIELD_ENGINE:

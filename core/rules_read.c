@@ -239,6 +239,7 @@ static int read_section(struct reader *reader, const struct node *node)
 		{"engines", read_engine},
 		{"jobs", read_job},
 		{"boundaries", read_boundary},
+		{"joins", read_join},
 		{"redact", read_redaction},
 		{"filter", read_filter},
 		{"interpreters", read_interpreter},
@@ -259,7 +260,7 @@ static int read_section(struct reader *reader, const struct node *node)
 		return read_words_into(reader, node, &reader->rules->multicall);
 	return reader_error(
 		reader, node->line,
-		"unknown section \"%s\"; known: tools catalogue engines jobs boundaries "
+		"unknown section \"%s\"; known: tools catalogue engines jobs boundaries joins "
 		"interpreters utilities noise multicall samples redact filter",
 		node->key);
 }

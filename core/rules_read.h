@@ -42,6 +42,10 @@ const char *place_of(struct reader *reader, uint32_t line);
 int require(struct reader *reader, const struct node *node, const char *what, const char *key,
 	    const void *value);
 
+// An empty rule of the file being read, and its place in the order once it is complete.
+struct rule *rule_new(struct reader *reader, const struct node *node, enum section section);
+int rule_add(struct reader *reader, const struct node *node, struct rule *rule);
+
 // Adds the words to a list of lists.
 int read_words_into(struct reader *reader, const struct node *node, const struct words **list);
 
@@ -51,6 +55,7 @@ int read_tool(struct reader *reader, const struct node *node);
 int read_engine(struct reader *reader, const struct node *node);
 int read_job(struct reader *reader, const struct node *node);
 int read_boundary(struct reader *reader, const struct node *node);
+int read_join(struct reader *reader, const struct node *node);
 int read_catalogue(struct reader *reader, const struct node *node);
 
 int read_interpreter(struct reader *reader, const struct node *node);

@@ -8,7 +8,7 @@
 
 enum { RULES_MAX = 10000 };
 
-static struct rule *rule_new(struct reader *reader, const struct node *node, enum section section)
+struct rule *rule_new(struct reader *reader, const struct node *node, enum section section)
 {
 	struct rule *rule = arena_alloc(&reader->rules->arena, sizeof(*rule));
 
@@ -20,7 +20,7 @@ static struct rule *rule_new(struct reader *reader, const struct node *node, enu
 }
 
 // Adds a complete rule at the end. The name must be new among those of its section and origin.
-static int rule_add(struct reader *reader, const struct node *node, struct rule *rule)
+int rule_add(struct reader *reader, const struct node *node, struct rule *rule)
 {
 	struct rule **tail = &reader->rules->first;
 
@@ -81,7 +81,8 @@ static int read_task(struct reader *reader, const struct node *node)
 	static const struct key keys[] = {
 		RULE_KEY("when", KEY_CONDITION, when),	  RULE_KEY("id", KEY_TEMPLATE, id),
 		RULE_KEY("name", KEY_TEMPLATE, title),	  RULE_KEY("sample", KEY_TEMPLATE, sample),
-		RULE_KEY("anywhere", KEY_BOOL, anywhere), {0},
+		RULE_KEY("anywhere", KEY_BOOL, anywhere), RULE_KEY("join", KEY_ELSEWHERE, joins),
+		{0},
 	};
 	struct rule *rule = rule_new(reader, node, SECTION_TASK);
 	int error;
@@ -91,6 +92,7 @@ static int read_task(struct reader *reader, const struct node *node)
 	rule->name = rule->engine = reader->engine;
 	error = read_map(reader, node, keys, "a task", rule);
 	error = error ? error : require(reader, node, "the task", "when", rule->when);
+	error = error ? error : joins_read(reader, node, &rule->joins);
 	return error ? error : rule_add(reader, node, rule);
 }
 
@@ -99,7 +101,8 @@ int read_engine(struct reader *reader, const struct node *node)
 	static const struct key keys[] = {
 		RULE_KEY("name", KEY_TEXT, name),     RULE_KEY("when", KEY_CONDITION, when),
 		RULE_KEY("run", KEY_TEMPLATE, title), RULE_KEY("at_root", KEY_BOOL, at_root),
-		RULE_KEY("tasks", KEY_ELSEWHERE, id), {0},
+		RULE_KEY("tasks", KEY_ELSEWHERE, id), RULE_KEY("join", KEY_ELSEWHERE, joins),
+		{0},
 	};
 	struct rule *rule = rule_new(reader, node, SECTION_ENGINE);
 	const struct node *tasks;
@@ -110,6 +113,7 @@ int read_engine(struct reader *reader, const struct node *node)
 	error = read_map(reader, node, keys, "an engine", rule);
 	error = error ? error : require(reader, node, "the engine", "name", rule->name);
 	error = error ? error : check_name(reader, node, rule->name);
+	error = error ? error : joins_read(reader, node, &rule->joins);
 	if (error)
 		return error;
 	tasks = node_find(node, "tasks");
@@ -129,7 +133,8 @@ int read_job(struct reader *reader, const struct node *node)
 	static const struct key keys[] = {
 		RULE_KEY("name", KEY_TEXT, name),     RULE_KEY("when", KEY_CONDITION, when),
 		RULE_KEY("id", KEY_TEMPLATE, id),     RULE_KEY("run", KEY_TEMPLATE, title),
-		RULE_KEY("task", KEY_TEMPLATE, task), {0},
+		RULE_KEY("task", KEY_TEMPLATE, task), RULE_KEY("join", KEY_ELSEWHERE, joins),
+		{0},
 	};
 	struct rule *rule = rule_new(reader, node, SECTION_JOB);
 	int error;
@@ -141,6 +146,7 @@ int read_job(struct reader *reader, const struct node *node)
 	error = error ? error : check_name(reader, node, rule->name);
 	error = error ? error : require(reader, node, "the job", "when", rule->when);
 	error = error ? error : require(reader, node, "the job", "id", rule->id);
+	error = error ? error : joins_read(reader, node, &rule->joins);
 	rule->engine = rule->name;
 	return error ? error : rule_add(reader, node, rule);
 }

@@ -39,7 +39,7 @@ static int read_field(struct reader *reader, uint32_t line, char *text, struct t
 				    "operand [WORD], option NAME, "
 				    "any, runner, program, exe, comm, script, interpreter, cwd, "
 				    "cgroup, container, "
-				    "container_id, pod, ecs_task, job, step, engine, argv0",
+				    "container_id, pod, ecs_task, job, step, engine, argv0, uid, code",
 				    text);
 	if (part->field == FIELD_OPTION ? !key || !*key : key && part->field != FIELD_OPERAND)
 		return reader_error(reader, line,
@@ -214,42 +214,52 @@ static const char *part_value(const struct template_part *part, const struct vie
 	}
 }
 
-// Appends one part; false when it is unknown.
-static bool expand_part(const struct template_part *part, const struct view *view,
-			const struct words *subcommands, char text[TEMPLATE_TEXT_MAX],
-			size_t *length)
+// Appends one part, cut at size; false when it is unknown.
+static bool expand_part(const struct template_part *part, const struct view *view, const struct words *subcommands,
+			char *text, size_t text_size, size_t *length)
 {
 	const char *value = part->text ? part->text : part_value(part, view, subcommands);
-	size_t size = value ? strnlen(value, TEMPLATE_TEXT_MAX) : 0;
+	size_t size = value ? strnlen(value, text_size) : 0;
 
 	if (!value || (part->glob && !glob_capture(part->glob, value, &value, &size)) || !size)
 		return false;
-	for (size_t i = 0; i < size && *length < TEMPLATE_TEXT_MAX - 1; i++) {
+	for (size_t i = 0; i < size && *length < text_size - 1; i++) {
 		char c = value[i];
 		text[(*length)++] = (unsigned char)c < ' ' || c == 0x7f ? '?' : c;
 	}
 	return true;
 }
 
+bool template_fill(const struct template *template, const struct view *view,
+		   const struct words *subcommands, char *text, size_t size, size_t *ret_length)
+{
+	for (; template; template = template->next) {
+		bool known = true;
+		size_t length = 0;
+		for (uint32_t i = 0; known && i < template->count; i++)
+			known = expand_part(&template->parts[i], view, subcommands, text, size, &length);
+		if (!known)
+			continue;
+		*ret_length = length;
+		return true;
+	}
+	return false;
+}
+
 int template_expand(const struct template *template, const struct view *view,
 		    const struct words *subcommands, struct arena *arena, const char **ret_text)
 {
 	char text[TEMPLATE_TEXT_MAX];
+	size_t length;
 
-	for (; template; template = template->next) {
-		bool known = true;
-		size_t length = 0;
-		if (template->count == 1 && template->parts[0].text) {
-			*ret_text = template->parts[0].text;
-			return 0;
-		}
-		for (uint32_t i = 0; known && i < template->count; i++)
-			known = expand_part(&template->parts[i], view, subcommands, text, &length);
-		if (!known)
-			continue;
-		*ret_text = arena_strndup(arena, text, length);
-		return *ret_text ? 0 : -ENOMEM;
+	if (template && template->count == 1 && template->parts[0].text) {
+		*ret_text = template->parts[0].text;
+		return 0;
 	}
-	*ret_text = NULL;
-	return 0;
+	if (!template_fill(template, view, subcommands, text, sizeof(text), &length)) {
+		*ret_text = NULL;
+		return 0;
+	}
+	*ret_text = arena_strndup(arena, text, length);
+	return *ret_text ? 0 : -ENOMEM;
 }

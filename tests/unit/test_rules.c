@@ -416,6 +416,59 @@ static void samples_are_stems_of_data_files(void **state)
 
 // --- cost ----------------------------------------------------------------------------------------------------------
 
+// Keys that parts of a run on different hosts have in common: the same text from both sides.
+static void parts_of_a_run_share_a_key(void **state)
+{
+	static const struct {
+		const char *command, *cwd, *engine, *key; // key NULL: none
+	} cases[] = {
+		{"nextflow|run|x.nf|-w|/s/w/", "/home/a", NULL, "nextflow:/s/w"},
+		{"nextflow|run|x.nf|-work-dir|s3://b/w/", "/home/a", NULL, "nextflow:s3://b/w"},
+		{"nextflow|run|x.nf", "/home/a", NULL, "nextflow:/home/a/work"},
+		{"bash|.command.run", "/s/w/ab/cdef0123456789", "slurm", "nextflow:/s/w"},
+		{"bash|.command.run", "/s/w/ab/cdef0123456789", "nextflow", NULL},
+		{"bash|-c|aws s3 cp s3://b/w/ab/cdef0123/.command.run - \x01 bash", "/", NULL, "nextflow:s3://b/w"},
+		{"snakemake|--directory|/p", "/home/a", NULL, "snakemake:/p"},
+		{"snakemake|-c4", "/p/./", NULL, "snakemake:/p"},
+		{"python3|-m|snakemake|--target-jobs|a:|--directory|/p", "/", "slurm", "snakemake:/p"},
+		{"python3|-m|snakemake|--target-jobs|a:|--directory|/p", "/", "snakemake", NULL},
+		{"toil-cwl-runner|--jobStore|file:/s/store|x.cwl", "/", NULL, "toil:/s/store"},
+		{"python3|/usr/bin/_toil_worker|name|file:/s/store|id", "/", "slurm", "toil:/s/store"},
+		{"bash|/s/cromwell-executions/wf/6b29fc40-ca47/call-a/execution/script", "/", NULL, "cromwell:6b29fc40-ca47"},
+		{"bash|/s/cromwell-executions/wf/6b29fc40-ca47/call-a/execution/script.submit", "/", NULL, "cromwell:6b29fc40-ca47"},
+		{"airflow|tasks|run|dag|task|run-1", "/", NULL, "airflow:dag/run-1"},
+		{"torchrun|--master_addr=n1|--master_port|29|x.py", "/", NULL, "torch:n1:29"},
+		{"torchrun|--master_addr|localhost|x.py", "/", NULL, NULL},
+		{"torchrun|--rdzv-endpoint=n1:9|--rdzv-id=7|x.py", "/", NULL, "torch:n1:9/7"},
+		{"ssh|n2|/usr/bin/hydra_pmi_proxy|--control-port|n1:5", "/", NULL, "hydra:n1:5"},
+		{"/usr/bin/hydra_pmi_proxy|--control-port|n1:5", "/", NULL, "hydra:n1:5"},
+		{"sbatch|job.sh", "/p", NULL, "submit:1000:/p"},
+		{"sbatch|--chdir=/q|job.sh", "/p", NULL, "submit:1000:/q"},
+		{"nextflow|run|x|-w|https://me:secret@host/w", "/p", NULL, NULL}, // a secret is no key
+		{"samtools|sort|x.bam", "/s/w/ab/cdef0123456789", NULL, NULL},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		CLEANUP(cleanup_free) char *args = NULL;
+		struct rule_subject subject = subject_of(NULL, cases[i].command, &args);
+		struct rule_result result;
+		struct arena arena;
+		bool found = false;
+
+		subject.cwd = cases[i].cwd;
+		subject.engine = cases[i].engine;
+		arena_init(&arena, 4096);
+		assert_int_equal(rules_match(shipped, &subject, &arena, &result), 0);
+		for (uint32_t j = 0; cases[i].key && j < result.join_count; j++)
+			found = found || !strcmp(result.joins[j].key, cases[i].key);
+		if (cases[i].key ? !found : result.join_count)
+			fail_msg("\"%s\": %s, not %s", cases[i].command, result.join_count ? result.joins[0].key : "no key",
+				 cases[i].key ? cases[i].key : "none");
+		arena_free(&arena);
+	}
+}
+
 // The bound is for a sanitized build on a busy machine; tests/bench has the figure of the real one.
 static void a_match_is_cheap(void **state)
 {
@@ -451,6 +504,7 @@ int main(void)
 		cmocka_unit_test(jobs_are_read_from_cgroups),
 		cmocka_unit_test(secrets_are_taken_out_of_arguments),
 		cmocka_unit_test(samples_are_stems_of_data_files),
+		cmocka_unit_test(parts_of_a_run_share_a_key),
 		cmocka_unit_test(a_match_is_cheap),
 	};
 

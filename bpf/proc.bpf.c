@@ -196,7 +196,7 @@ int BPF_PROG(proc_exec, struct task_struct *task, int old_pid, struct linux_binp
 	}
 	counters_from_signal(&event->counters, task->signal);
 	counters_add_task(&event->counters, task);
-	event->counters.cpu_ns += running_slice_ns(task);
+	running_slice_add(&event->counters.cpu_ns, task);
 	counters_io_zero(&event->counters);
 	sums = thread_sums_find(task->tgid, event->identity.process.start_ns);
 	if (sums)
@@ -281,7 +281,7 @@ int BPF_PROG(proc_exit, struct task_struct *task, bool group_dead)
 	identity_fill(&event->identity, task);
 	counters_from_signal(&event->counters, task->signal);
 	counters_add_task(&event->counters, task);
-	event->counters.cpu_ns += running_slice_ns(task);
+	running_slice_add(&event->counters.cpu_ns, task);
 	if (leader != task)
 		counters_add_task(&event->counters, leader);
 	counters_io_zero(&event->counters);
@@ -306,6 +306,44 @@ int BPF_PROG(proc_exit, struct task_struct *task, bool group_dead)
 	header_fill(&event->header, EVENT_EXIT, size);
 	if (size <= sizeof(*event) + PATH_BUFFER_SIZE)
 		emit_lifecycle(event, size);
+	return 0;
+}
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, PROC_PARTINGS);
+	__type(key, __u32);
+	__type(value, struct proc_parting);
+} partings SEC(".maps");
+
+// do_notify_parent() tells the parent of a death by a signal: the dying task's memory, files and namespaces are gone by
+// now, and microseconds are left. Whoever dies of, or with, another signal writes here too: the last one stands. A sub-
+// thread that is the last to go does this after __exit_signal() took its own figures (sighand is gone), for its leader.
+SEC("tp_btf/signal_generate")
+int BPF_PROG(proc_parting)
+{
+	struct task_struct *task = current_plain();
+	struct task_struct *leader;
+	struct proc_parting *parting;
+	__u64 cpu_ns;
+	__u32 slot;
+
+	if (!task || !(task->flags & PF_EXITING) || task->signal->live.counter)
+		return 0;
+	leader = task->group_leader;
+	slot = leader->tgid & (PROC_PARTINGS - 1);
+	parting = bpf_map_lookup_elem(&partings, &slot);
+	if (!parting)
+		return 0;
+	parting->pid = leader->tgid;
+	parting->start_ns = leader->start_boottime;
+	parting->run_delay_ns = task->sched_info.run_delay;
+	cpu_ns = task->signal->sum_sched_runtime + leader->se.sum_exec_runtime;
+	if (leader != task && task->sighand)
+		cpu_ns += task->se.sum_exec_runtime;
+	if (task->sighand)
+		running_slice_add(&cpu_ns, task);
+	parting->cpu_ns = cpu_ns;
 	return 0;
 }
 
@@ -379,7 +417,10 @@ int proc_live(struct bpf_iter__task *ctx)
 	struct mm_struct *mm;
 
 	if (ctx->meta->seq_num == 0) {
-		clock_shift_learn();
+		struct task_struct *reader = current_plain();
+
+		if (reader)
+			clock_shift_learn(reader);
 		cpu_offsets_find(cpu_count);
 	}
 	if (!task)

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "bpf/event.h"
+#include "bpf/filter_policy.h"
 
 enum {
 	EVENT_FORK = EVENT_KIND(MODULE_PROC, 1),
@@ -98,6 +99,37 @@ struct event_free {
 	struct event_process_id process;
 	struct counters counters;
 	__u64 cgroup_id;
+};
+
+// Sums over the dead threads of a process that has, or had, more than one; run delay and I/O are kept by the kernel
+// per thread only (signal->ioac holds reaped children too). Absent for the many processes that never had a second
+// thread.
+struct thread_sums {
+	__u64 start_ns;
+	__u64 run_delay_ns;
+	struct thread_io {
+		__u64 rchar;
+		__u64 wchar;
+		__u64 syscr;
+		__u64 syscw;
+		__u64 read_bytes;
+		__u64 write_bytes;
+		__u64 cancelled_write_bytes;
+	} io;
+	__u32 threads_max;
+	__u32 partial; // threads died before this entry was made
+};
+
+// The figures of a process whose last thread had given back its memory and told its parent: what the parent can learn
+// from wait4(2), for the few that the kernel never passes to sched_process_free. In an array, by pid modulo its size.
+enum { PROC_PARTINGS = 32768 };
+
+struct proc_parting {
+	__u64 start_ns;
+	__u64 cpu_ns;
+	__u64 run_delay_ns; // of the last thread alone
+	__u32 pid;
+	__u32 reserved;
 };
 
 struct event_live {

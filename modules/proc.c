@@ -20,6 +20,7 @@ static const uint64_t LIVE_INTERVAL_NS = 1000 * 1000 * 1000ULL;
 static const uint64_t YOUNG_NS = 500 * 1000 * 1000ULL; // longer than any record waits in the ring
 static const uint64_t ZOMBIE_WAIT_NS = 1000 * 1000 * 1000ULL;
 static const uint64_t FREE_WAIT_NS = 3000 * 1000 * 1000ULL; // longer than RCU keeps a released task
+static const uint64_t ENDED_INTERVAL_NS = 1000 * 1000 * 1000ULL;
 
 struct proc_state {
 	struct proc_bpf *skeleton;
@@ -27,6 +28,7 @@ struct proc_state {
 	uint64_t previous_ns; // the round before live_ns
 	uint64_t live_ns; // when living processes were last read
 	uint64_t interval_ns; // until the next time; grows with its cost
+	uint64_t ended_ns; // when the ended were last looked through
 	bool seeding;
 };
 
@@ -434,60 +436,118 @@ static int proc_start(void *data)
 	return result;
 }
 
-struct live_sweep {
+// The map entry of a process is the kernel side's to delete, when the task is freed.
+static void thread_sums_forget(struct proc_state *state, const struct process *process)
+{
+	int fd = bpf_map__fd(state->skeleton->maps.thread_sums);
+	struct thread_sums sums;
+
+	if (!bpf_map_lookup_elem(fd, &process->pid, &sums) && sums.start_ns == process->start_boot_ns)
+		bpf_map_delete_elem(fd, &process->pid);
+}
+
+static void filter_forget(struct proc_state *state, const struct process *process)
+{
+	const struct filter_process key = { .pid = process->pid, .start_ns = process->start_boot_ns };
+
+	bpf_map_delete_elem(bpf_map__fd(state->skeleton->maps.filter_processes), &key);
+}
+
+// What the process had used when its parent was told: all but some microseconds, so no more than an estimate.
+static void parting_take(struct proc_state *state, struct process *process)
+{
+	uint32_t slot = process->pid % PROC_PARTINGS;
+	struct proc_parting parting;
+
+	process->quality[FIGURE_CPU] = QUALITY_ESTIMATED;
+	if (bpf_map_lookup_elem(bpf_map__fd(state->skeleton->maps.partings), &slot, &parting) ||
+	    parting.pid != process->pid || parting.start_ns != process->start_boot_ns)
+		return;
+	if (parting.cpu_ns > process->counters.cpu_ns)
+		process->counters.cpu_ns = parting.cpu_ns;
+	if (process->counters.threads_max == 1 && parting.run_delay_ns > process->counters.run_delay_ns)
+		process->counters.run_delay_ns = parting.run_delay_ns;
+	process->quality[FIGURE_IO] = process->threads_unsure ? QUALITY_ESTIMATED : QUALITY_EXACT;
+}
+
+struct ended_sweep {
 	struct proc_state *state;
 	uint64_t before_boot_ns;
-	uint64_t now_boot_ns;
 };
 
 // One or two tasks in a thousand are freed without passing sched_process_free (6.18, as perf shows too). One that ended
-// long ago and is no zombie any more is such: what its exit record said has to do.
-static void sweep_ended(struct live_sweep *sweep, struct process *process)
+// long ago and is no zombie any more is such.
+static void ended_one(void *context, struct process *process)
 {
-	if (process->exit_boot_ns + FREE_WAIT_NS > sweep->now_boot_ns)
+	struct ended_sweep *sweep = context;
+
+	if (!process->exit_boot_ns || process->exit_boot_ns > sweep->before_boot_ns)
 		return;
-	process->quality[FIGURE_CPU] = QUALITY_ESTIMATED;
+	parting_take(sweep->state, process);
+	thread_sums_forget(sweep->state, process);
+	filter_forget(sweep->state, process);
 	agent_process_end(sweep->state->host->agent, process);
 }
+
+static void ended_sweep(struct proc_state *state, uint64_t before_boot_ns)
+{
+	struct ended_sweep sweep = { .state = state, .before_boot_ns = before_boot_ns };
+
+	process_each(table(state), ended_one, &sweep);
+}
+
+struct live_sweep {
+	struct proc_state *state;
+	uint64_t before_boot_ns;
+};
 
 static void sweep_one(void *context, struct process *process)
 {
 	struct live_sweep *sweep = context;
 
-	if (process->exit_boot_ns)
-		sweep_ended(sweep, process);
-	else if (process->seen_boot_ns < sweep->before_boot_ns)
+	if (!process->exit_boot_ns && process->seen_boot_ns < sweep->before_boot_ns)
 		process_unseen(sweep->state, process);
 }
 
 // What two rounds of the iterator did not find, and no record ended, ended unseen.
 static void live_sweep(struct proc_state *state)
 {
-	struct live_sweep sweep = {
-		.state = state, .before_boot_ns = state->previous_ns, .now_boot_ns = clock_boot_ns()
-	};
+	struct live_sweep sweep = { .state = state, .before_boot_ns = state->previous_ns };
 
 	if (state->previous_ns)
 		process_each(table(state), sweep_one, &sweep);
 	state->previous_ns = state->live_ns;
 }
 
-static int proc_tick(void *data, uint64_t now_boot_ns)
+static int live_round(struct proc_state *state)
 {
-	struct proc_state *state = data;
 	uint64_t begin = clock_process_cpu_ns();
 	uint64_t cost;
-	int result;
+	int result = live_read(state);
 
-	if (now_boot_ns - state->live_ns < state->interval_ns)
-		return 0;
-	result = live_read(state);
 	if (!result)
 		live_sweep(state);
 	state->live_ns = clock_boot_ns();
 	cost = clock_process_cpu_ns() - begin;
 	// Never more than a four-thousandth of a core.
 	state->interval_ns = cost * 4000 > LIVE_INTERVAL_NS ? cost * 4000 : LIVE_INTERVAL_NS;
+	return result;
+}
+
+static int proc_tick(void *data, uint64_t now_boot_ns)
+{
+	struct proc_state *state = data;
+	int result = 0;
+
+	// Zombies first: of what the kernel still holds all figures can be had.
+	if (now_boot_ns - state->live_ns >= state->interval_ns)
+		result = live_round(state);
+	if (now_boot_ns == UINT64_MAX) {
+		ended_sweep(state, UINT64_MAX);
+	} else if (now_boot_ns - state->ended_ns >= ENDED_INTERVAL_NS) {
+		state->ended_ns = now_boot_ns;
+		ended_sweep(state, now_boot_ns - FREE_WAIT_NS);
+	}
 	return result;
 }
 

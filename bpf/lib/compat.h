@@ -20,6 +20,13 @@ static __always_inline __u32 task_state(const struct task_struct *task)
 	return BPF_CORE_READ((const struct task_struct___before_5_14 *)task, state);
 }
 
+// The helper bpf_task_pt_regs() came with 5.15, dd6e10fbd9fb ("bpf: Add bpf_task_pt_regs() helper").
+enum bpf_func_id {
+	BPF_FUNC_get_current_task_btf = 158,
+	BPF_FUNC_task_pt_regs = 175,
+	BPF_FUNC_map_lookup_percpu_elem = 195,
+};
+
 // For each load from a trusted pointer the verifier searches the whole of the kernel's BTF by name, which makes loading
 // these programs three times as slow. Nothing here needs the trust: a plain pointer reads the same. The kfunc came with
 // 6.2, a35b9af4ec2c, the search at the same time.
@@ -32,6 +39,17 @@ static __always_inline struct task_struct *task_plain(struct task_struct *task)
 	return task;
 }
 
+// NULL where the verifier knows no way to it: bpf_get_current_task_btf() came with 5.11, 3ca1032ab7ab.
+static __always_inline struct task_struct *current_plain(void)
+{
+	if (bpf_ksym_exists(bpf_rdonly_cast))
+		return bpf_rdonly_cast((const void *)bpf_get_current_task(),
+				       bpf_core_type_id_kernel(struct task_struct));
+	if (bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_get_current_task_btf))
+		return bpf_get_current_task_btf();
+	return NULL;
+}
+
 // mm_struct.rss_stat became an array of percpu_counter in 6.2, f1a7941243c1 ("mm: convert mm's rss stats into
 // percpu_counter"). Before it was a struct of atomic counters.
 struct mm_rss_stat___before_6_2 {
@@ -41,12 +59,6 @@ struct mm_rss_stat___before_6_2 {
 struct mm_struct___before_6_2 {
 	struct mm_rss_stat___before_6_2 rss_stat;
 } __attribute__((preserve_access_index));
-
-// The helper bpf_task_pt_regs() came with 5.15, dd6e10fbd9fb ("bpf: Add bpf_task_pt_regs() helper").
-enum bpf_func_id {
-	BPF_FUNC_task_pt_regs = 175,
-	BPF_FUNC_map_lookup_percpu_elem = 195,
-};
 
 enum { CPU_OFFSETS_MAX = 512 };
 

@@ -8,18 +8,7 @@
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
 
-#include "bpf/event.h"
-
-// Sums over the dead threads of a process that has, or had, more than one; run delay and I/O are kept by the kernel
-// per thread only (signal->ioac holds reaped children too). Absent for the many processes that never had a second
-// thread.
-struct thread_sums {
-	__u64 start_ns;
-	__u64 run_delay_ns;
-	struct task_io_accounting io;
-	__u32 threads_max;
-	__u32 partial; // threads died before this entry was made
-};
+#include "bpf/proc.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -30,13 +19,14 @@ struct {
 } thread_sums SEC(".maps");
 
 // sum_exec_runtime of a running task lags: it was brought up to date at exec_start, at the last tick or switch. The
-// rest needs the scheduler's clock, which no helper gives, but it runs along with CLOCK_MONOTONIC at a distance of
-// its own on each CPU: clock_shift_learn() measures it.
+// rest needs the scheduler's clock, which no helper gives, but that runs along with CLOCK_MONOTONIC at a distance that
+// clock_shift_learn() measures. What interrupts and the hypervisor took from a CPU its run queue knows
+// (clock - clock_task); where that cannot be reached, each CPU has a distance of its own.
 enum { CLOCK_SHIFT_CPUS_MAX = 512 };
 
 struct clock_shift {
 	__u64 shift_ns;
-	__u64 learnt_ns; // time stolen from a CPU moves its clock: an old measurement is worth nothing
+	__u64 learnt_ns; // the clocks drift: an old measurement is worth nothing
 };
 
 struct clock_shifts {
@@ -50,43 +40,60 @@ struct {
 	__type(value, struct clock_shifts);
 } clock_shifts SEC(".maps");
 
-static const __u64 SLICE_MAX_NS = 12 * 1000 * 1000; // a tick at the lowest rate, and some; a longer one is an error
+static const __s64 SHIFT_ERROR_NS = 50 * 1000;
+static const __s64 SLICE_MAX_NS = 12 * 1000 * 1000; // a tick at the lowest rate, and some; a longer one is an error
 static const __u64 SHIFT_AGE_MAX_NS = 2000 * 1000 * 1000ULL;
 
-static __always_inline struct clock_shifts *clock_shifts_all(void)
+// NULL: the kernel is too old, or there are too many CPUs. With CONFIG_FAIR_GROUP_SCHED a task leads to its run queue,
+// so one distance serves all CPUs.
+static __always_inline struct clock_shift *clock_shift_of(const struct task_struct *task)
 {
 	__u32 zero = 0;
+	__u32 cpu = bpf_core_field_exists(task->se.cfs_rq) ? 0 : bpf_get_smp_processor_id();
+	struct clock_shifts *shifts = bpf_map_lookup_elem(&clock_shifts, &zero);
 
-	return bpf_map_lookup_elem(&clock_shifts, &zero);
+	return shifts && cpu < CLOCK_SHIFT_CPUS_MAX ? &shifts->of[cpu] : NULL;
 }
 
-// Runs in a task that asked for its own CPU time a moment ago (clock_gettime(2), CLOCK_THREAD_CPUTIME_ID), which
-// brings exec_start up to now.
-static __always_inline void clock_shift_learn(void)
+// What task runs on now was not its own for so long.
+static __always_inline __u64 clock_taken_ns(const struct task_struct *task)
 {
-	const struct task_struct *task = (const void *)bpf_get_current_task();
-	struct clock_shifts *shifts = clock_shifts_all();
-	__u32 cpu = bpf_get_smp_processor_id();
-	__u64 now = bpf_ktime_get_ns();
+	struct rq *rq;
 
-	if (!shifts || cpu >= CLOCK_SHIFT_CPUS_MAX)
-		return;
-	shifts->of[cpu].shift_ns = now - BPF_CORE_READ(task, se.exec_start);
-	shifts->of[cpu].learnt_ns = now;
-}
-
-// What a task that runs now has run since exec_start. 0 when that is not known.
-static __always_inline __u64 running_slice_ns(const struct task_struct *task)
-{
-	const struct clock_shifts *shifts = clock_shifts_all();
-	__u32 cpu = bpf_get_smp_processor_id();
-	__u64 now = bpf_ktime_get_ns();
-	__u64 slice;
-
-	if (!shifts || cpu >= CLOCK_SHIFT_CPUS_MAX || now - shifts->of[cpu].learnt_ns > SHIFT_AGE_MAX_NS)
+	if (!bpf_core_field_exists(task->se.cfs_rq))
 		return 0;
-	slice = now - shifts->of[cpu].shift_ns - task->se.exec_start;
-	return slice < SLICE_MAX_NS ? slice : 0;
+	rq = task->se.cfs_rq->rq;
+	return rq->clock - rq->clock_task;
+}
+
+// task runs now and asked for its own CPU time a moment ago (clock_gettime(2), CLOCK_THREAD_CPUTIME_ID), which brings
+// exec_start up to now.
+static __always_inline void clock_shift_learn(const struct task_struct *task)
+{
+	struct clock_shift *shift = clock_shift_of(task);
+	__u64 now = bpf_ktime_get_ns();
+
+	if (!shift)
+		return;
+	shift->shift_ns = now - task->se.exec_start - clock_taken_ns(task);
+	shift->learnt_ns = now;
+}
+
+// Adds what a task that runs now has run since exec_start. False when that is not known.
+static __always_inline bool running_slice_add(__u64 *ns, const struct task_struct *task)
+{
+	const struct clock_shift *shift = clock_shift_of(task);
+	__u64 now = bpf_ktime_get_ns();
+	__s64 slice;
+
+	if (!shift || now - shift->learnt_ns > SHIFT_AGE_MAX_NS)
+		return false;
+	slice = now - shift->shift_ns - clock_taken_ns(task) - task->se.exec_start;
+	if (slice < -SHIFT_ERROR_NS || slice > SLICE_MAX_NS)
+		return false;
+	if (slice > 0)
+		*ns += slice;
+	return true;
 }
 
 static __always_inline struct thread_sums *thread_sums_find(__u32 tgid, __u64 start_ns)

@@ -38,7 +38,7 @@ enum bpf_map_type {
 	BPF_MAP_TYPE_RINGBUF = 27,
 };
 
-enum { PF_FORKNOEXEC = 0x00000040, PF_KTHREAD = 0x00200000 }; // include/linux/sched.h
+enum { PF_EXITING = 0x00000004, PF_FORKNOEXEC = 0x00000040, PF_KTHREAD = 0x00200000 }; // include/linux/sched.h
 enum { SIGNAL_GROUP_EXIT = 0x00000004 }; // include/linux/sched/signal.h
 enum { PIDTYPE_PID, PIDTYPE_TGID, PIDTYPE_PGID, PIDTYPE_SID }; // include/linux/pid_types.h
 
@@ -211,9 +211,19 @@ struct sched_info {
 	unsigned long long run_delay;
 };
 
+struct rq {
+	__u64 clock;
+	__u64 clock_task;
+};
+
+struct cfs_rq {
+	struct rq *rq;
+};
+
 struct sched_entity {
 	__u64 exec_start;
 	__u64 sum_exec_runtime;
+	struct cfs_rq *cfs_rq;
 };
 
 struct signal_struct {
@@ -260,6 +270,7 @@ struct task_struct {
 	struct files_struct *files;
 	struct nsproxy *nsproxy;
 	struct signal_struct *signal;
+	struct sighand_struct *sighand;
 	struct task_io_accounting ioac;
 	struct css_set *cgroups;
 };

@@ -55,6 +55,19 @@ def test_zombie_at_the_end_of_the_recording(tmp_path):
         assert pair.record is not None and pair.record["exit_code"] == pair.truth["exit_code"]
 
 
+def test_never_released(tmp_path):
+    """The kernel never says that it let go of them: giving back their memory is in their CPU time all the same."""
+    truth = tmp_path / "truth.ndjson"
+    recording = tracer.run([programs.program("unreaped"), truth, 20], tmp_path / "records.ndjson", check=0)
+    deadline = time.monotonic() + 30
+    while len(join.read_truth(truth)) < 20 and time.monotonic() < deadline:
+        time.sleep(0.1)
+    pairs = join.join(join.read_truth(truth), recording.processes)
+    assert len(pairs) == 20 and not [pair for pair in pairs if pair.record is None]
+    wrong = [join.cpu_error(pair) for pair in pairs if not join.cpu_right(pair)]
+    assert len(wrong) <= 1, f"ns between cpu_ns and wait4: {wrong}"
+
+
 def test_pid_reuse(tmp_path):
     scene = scenes.record("reuse", tmp_path, 200)
     check(scene)

@@ -42,7 +42,7 @@ SRCS := $(sort $(foreach d,$(ROOMS),$(wildcard $(d)/*.c)))
 MAIN := $(filter core/main.c,$(SRCS))
 BPF_SRCS := $(sort $(wildcard bpf/*.bpf.c))
 SKELS := $(BPF_SRCS:bpf/%.bpf.c=$(B)/gen/%.skel.h)
-EMBED := rules demo
+EMBED := rules demo ca
 GEN_C := $(EMBED:%=$(B)/gen/%_embedded.c)
 RULE_FILES := $(sort $(wildcard rules/*.yaml))
 DEMO_FILES := $(sort $(filter-out %/,$(wildcard demo/*)))
@@ -74,7 +74,7 @@ CFLAGS_ASAN := $(BASE) -O1 -fno-omit-frame-pointer -fsanitize=address,undefined 
 CFLAGS_BPF := -target bpf -mcpu=v3 -O2 -g -std=gnu11 -Wall -Wextra -Werror -Wno-unused-parameter \
 	-Wno-missing-declarations $(PREFIX_MAP) -D__TARGET_ARCH_$(BPF_ARCH) -I. \
 	-nostdlibinc -isystem $(DEPS)/bpf/include -idirafter $(DEPS)/uapi
-LIBS := bpf elf z yaml yyjson
+LIBS := bpf elf yaml yyjson curl websockets mbedtls sodium sqlite3 z
 
 gcc_file = $(shell $(CC) -print-file-name=$(1))
 M := $(DEPS)/musl/lib
@@ -85,7 +85,7 @@ LINK_MUSL = $(CC) -nostdlib -nostartfiles -static-pie -Wl,-z,text \
 	-Wl,--start-group $(LIBS:%=$(M)/lib%.a) $(M)/libc.a $(call gcc_file,libgcc.a) \
 	$(call gcc_file,libgcc_eh.a) -Wl,--end-group $(call gcc_file,crtendS.o) $(M)/crtn.o
 LINK_HOST = $(CC) -fsanitize=address,undefined $(1) -Wl,--start-group \
-	$(LIBS:%=$(DEPS)/host/lib/lib%.a) -Wl,--end-group -lpthread -lm
+	$(LIBS:%=$(DEPS)/host/lib/lib%.a) -Wl,--end-group -lpthread -lm -ldl
 
 .PHONY: all
 ifeq ($(MAIN),)
@@ -111,6 +111,9 @@ $(B)/gen/%.skel.h: $(B)/bpf/%.bpf.o
 $(B)/gen/rules_embedded.c: $(RULE_FILES) tools/embed.sh $(B)/gen/rules.list
 	$(call say,GEN)
 	$(Q)tools/embed.sh rules rules/ $(RULE_FILES) > $@
+$(B)/gen/ca_embedded.c: $(DEPS)/share/ca-bundle.pem tools/embed.sh
+	$(call say,GEN)
+	$(Q)tools/embed.sh ca $(DEPS)/share/ $< > $@
 $(B)/gen/demo_embedded.c: $(DEMO_FILES) tools/embed.sh $(B)/gen/demo.list
 	$(call say,GEN)
 	$(Q)tools/embed.sh demo demo/ $(DEMO_FILES) > $@

@@ -41,7 +41,7 @@ ROOT=$(cd "$(dirname "$0")" && pwd)
 cd "$ROOT"
 export CC=${CC:-gcc} JOBS=${JOBS:-$(nproc)}
 
-BUILD_PACKAGES="gcc libc6-dev linux-libc-dev binutils make clang-19 llvm-19 bpftool dpkg-dev patch xz-utils bzip2 ca-certificates"
+BUILD_PACKAGES="gcc libc6-dev linux-libc-dev binutils make clang-19 llvm-19 bpftool dpkg-dev patch cmake tcl xz-utils bzip2 ca-certificates"
 
 say() { printf 'build: %s\n' "$*"; }
 die() { printf 'build: %s\n' "$1" >&2; exit "${2:-1}"; }
@@ -70,7 +70,7 @@ need_packages() {
 
 # Names this state of the third-party libraries: pins, recipes and compiler.
 deps_key() {
-	{ cat deps.lock deps/build.sh deps/libelf_config.h; "$CC" --version; uname -m; } | sha256sum | cut -c1-16
+	{ cat deps.lock deps/build.sh deps/*.h deps/certdata.awk; "$CC" --version; uname -m; } | sha256sum | cut -c1-16
 }
 
 # True when the libraries in $1 are of this key and, under --locked, of the pinned revisions only.
@@ -114,7 +114,7 @@ build_deps() {
 	fi
 	# shellcheck disable=SC2086  # empty or one word
 	deps/unpack.sh $lockflag "$from" "$tmp/src"
-	say "third-party libraries: compiling (about a minute on two cores)"
+	say "third-party libraries: compiling (about four minutes on two cores)"
 	deps/build.sh "$tmp/src" "$tmp"
 	mv "$tmp/src/revisions" "$tmp/revisions"
 	rm -rf "$tmp/src"
@@ -183,7 +183,7 @@ test)
 sources)
 	[ $# -eq 1 ] || usage_error "sources: give one folder"
 	[ -z "$offline" ] || usage_error "sources fetches from the network; --offline does not go with it"
-	if [ "$locked" = 1 ]; then deps/fetch.sh --locked --all "$1"; else deps/fetch.sh --all "$1"; fi
+	if [ "$locked" = 1 ]; then deps/fetch.sh --locked "$1"; else deps/fetch.sh "$1"; fi
 	printf 'build: %s holds the sources; build with: ./build.sh --offline %s\n' "$1" "$1"
 	;;
 clean)

@@ -30,7 +30,8 @@ link_uapi() {
 	ln -s "/usr/include/$arch/asm" "$OUT/uapi/asm"
 }
 
-# compile_archive VARIANT LIB.a OBJDIR "FLAGS" FILE...: compiles each file and archives the objects.
+# compile_archive VARIANT LIB.a OBJDIR "FLAGS" FILE...: compiles each file and archives the objects, each under its
+# file's whole path, since some libraries have several files of one name.
 compile_archive() {
 	local variant=$1 lib=$2 name=$3 flags=$4
 	shift 4
@@ -42,8 +43,8 @@ compile_archive() {
 	[ "$variant" = musl ] && base+=("${MUSL_FLAGS[@]}")
 	# shellcheck disable=SC2016,SC2086  # the inner shell expands the script; flags is a list of words
 	printf '%s\n' "$@" | xargs -P "$JOBS" -I{} sh -c \
-		'f=$1; obj=$2; shift 2; exec "$@" -c "$f" -o "$obj/$(basename "${f%.c}").o"' \
-		_ {} "$obj" "$HOSTCC" "${base[@]}" $flags
+		'f=$1; obj=$2; o=$(printf %s "${f#"$3/"}" | tr / _); shift 3; exec "$@" -c "$f" -o "$obj/${o%.c}.o"' \
+		_ {} "$obj" "$SRC" "$HOSTCC" "${base[@]}" $flags
 	rm -f "$OUT/$variant/lib/$lib"
 	(cd "$obj" && ar Dqc "$OUT/$variant/lib/$lib" ./*.o && ranlib -D "$OUT/$variant/lib/$lib")
 }
@@ -116,10 +117,135 @@ build_libs() { # VARIANT
 	cp "$s/src/yyjson.h" "$inc/"
 }
 
+# Compilers as configure scripts and cmake want them: that of musl links static PIEs and never sees the host's libc.
+write_compilers() {
+	local m=$OUT/musl/lib map="-ffile-prefix-map=$SRC=/deps -ffile-prefix-map=$OUT=/out"
+	mkdir -p "$OUT/bin"
+	cat >"$OUT/bin/musl-cc" <<-EOF
+		#!/bin/sh
+		set -- $map -nostdinc -isystem "$OUT/musl/include" -isystem "$($HOSTCC -print-file-name=include)" -idirafter "$OUT/uapi" "\$@"
+		for arg; do
+			case \$arg in -c | -S | -E | -M | -MM) exec $HOSTCC "\$@" ;; esac
+		done
+		exec $HOSTCC -nostdlib -nostartfiles -static-pie "$m/rcrt1.o" "$m/crti.o" "$($HOSTCC -print-file-name=crtbeginS.o)" \\
+			"\$@" -L"$m" -Wl,--start-group -lc "$($HOSTCC -print-file-name=libgcc.a)" \\
+			"$($HOSTCC -print-file-name=libgcc_eh.a)" -Wl,--end-group "$($HOSTCC -print-file-name=crtendS.o)" "$m/crtn.o"
+	EOF
+	printf '#!/bin/sh\nexec %s %s "$@"\n' "$HOSTCC" "$map" >"$OUT/bin/host-cc"
+	chmod +x "$OUT/bin/musl-cc" "$OUT/bin/host-cc"
+}
+
+CFLAGS_PLAIN="-O2 -g0 -w -ffunction-sections -fdata-sections -fstack-protector-strong -fPIE"
+
+# in_folder NAME CMD...: runs it in an empty folder for objects; the end of its log is shown when it fails.
+in_folder() {
+	local dir=$OUT/obj/$1
+	shift
+	rm -rf "$dir"
+	mkdir -p "$dir"
+	(cd "$dir" && "$@" >log 2>&1) || { tail -40 "$dir/log" >&2; exit 1; }
+}
+
+build_mbedtls() { # VARIANT
+	local v=$1 s=$SRC/mbedtls inc=$OUT/$1/include t=$SRC/mbedtls/3rdparty
+	say "$v: mbedtls"
+	cp -r "$s/include/mbedtls" "$s/include/psa" "$inc/"
+	cp "$HERE/mbedtls_user_config.h" "$inc/mbedtls/user_config.h"
+	# In the installed headers, so that whoever includes them has the same configuration.
+	sed -i 's|^//#define MBEDTLS_USER_CONFIG_FILE.*|#define MBEDTLS_USER_CONFIG_FILE "mbedtls/user_config.h"|' "$inc/mbedtls/mbedtls_config.h"
+	compile_archive "$v" libmbedtls.a mbedtls "-I$inc -I$s/library -I$t/everest/include \
+-I$t/everest/include/everest -I$t/everest/include/everest/kremlib -I$t/p256-m/p256-m/include -I$t/p256-m/p256-m/include/p256-m -I$t/p256-m/p256-m" \
+		"$s"/library/*.c "$t"/everest/library/{everest,x25519,Hacl_Curve25519_joined}.c "$t"/p256-m/p256-m_driver_entrypoints.c "$t"/p256-m/p256-m/p256-m.c
+	# configure scripts ask for three libraries; all of it is in the first.
+	ar Dcq "$OUT/$v/lib/libmbedx509.a"
+	ar Dcq "$OUT/$v/lib/libmbedcrypto.a"
+}
+
+# The upstream archive carries no configure script: the portable code is compiled as it is.
+build_libsodium() { # VARIANT
+	local v=$1 s=$SRC/libsodium/src/libsodium files
+	say "$v: libsodium"
+	sed -e 's/@VERSION@/1.0.18/' -e 's/@SODIUM_LIBRARY_VERSION_MAJOR@/10/' -e 's/@SODIUM_LIBRARY_VERSION_MINOR@/3/' \
+		-e 's/@SODIUM_LIBRARY_MINIMAL_DEF@//' "$s/include/sodium/version.h.in" >"$s/include/sodium/version.h"
+	mapfile -t files < <(find "$s" -name '*.c' -print | sort)
+	compile_archive "$v" libsodium.a sodium "-DSODIUM_STATIC=1 -DCONFIGURED=1 -DNATIVE_LITTLE_ENDIAN=1 -DHAVE_TI_MODE=1 \
+-DHAVE_GETRANDOM=1 -DHAVE_EXPLICIT_BZERO=1 -DHAVE_MLOCK=1 -DHAVE_MMAP=1 -DHAVE_MPROTECT=1 -DHAVE_SYS_MMAN_H=1 \
+-DHAVE_SYS_RANDOM_H=1 -DHAVE_WEAK_SYMBOLS=1 -DHAVE_ATOMIC_OPS=1 -DTLS=_Thread_local -I$s/include/sodium -I$s/include -I$OUT/$v/include" "${files[@]}"
+	cp -r "$s/include/sodium" "$s/include/sodium.h" "$OUT/$v/include/"
+}
+
+# The one big file is put together by its own script, in Tcl; then it is a plain C file.
+amalgamate_sqlite() {
+	say "sqlite: amalgamation"
+	in_folder sqlite sh -c "CC='$OUT/bin/host-cc' '$SRC/sqlite/configure' --disable-tcl --disable-shared >configure.log 2>&1 && make -s sqlite3.c"
+	cp "$OUT/obj/sqlite/sqlite3.c" "$OUT/obj/sqlite/sqlite3.h" "$SRC/sqlite/"
+}
+
+build_sqlite() { # VARIANT
+	local v=$1 s=$SRC/sqlite
+	say "$v: sqlite"
+	compile_archive "$v" libsqlite3.a sqlite "-DSQLITE_THREADSAFE=2 -DSQLITE_DQS=0 -DSQLITE_DEFAULT_MEMSTATUS=0 -DSQLITE_DEFAULT_WAL_SYNCHRONOUS=1 \
+-DSQLITE_LIKE_DOESNT_MATCH_BLOBS -DSQLITE_OMIT_DEPRECATED -DSQLITE_OMIT_SHARED_CACHE -DSQLITE_OMIT_LOAD_EXTENSION -DSQLITE_USE_ALLOCA \
+-DSQLITE_ENABLE_COLUMN_METADATA -DSQLITE_ENABLE_STAT4 -DSQLITE_ENABLE_MATH_FUNCTIONS -DHAVE_USLEEP -DHAVE_FDATASYNC -I$OUT/$v/include" "$s/sqlite3.c"
+	cp "$s/sqlite3.h" "$OUT/$v/include/"
+}
+
+build_curl() { # VARIANT
+	local v=$1 p=$OUT/$1
+	say "$v: curl"
+	# shellcheck disable=SC2016  # the inner shell expands it
+	in_folder "$v-curl" sh -c 'CC=$1 CFLAGS=$2 AR=ar ARFLAGS=Dcr RANLIB="ranlib -D"
+		export CC CFLAGS AR ARFLAGS RANLIB
+		out=$3 jobs=$4
+		shift 4
+		"$@" && make -s -j"$jobs" -C lib && make -s -C lib install && make -s -C include install' _ \
+		"$OUT/bin/$v-cc" "$CFLAGS_PLAIN" "$p" "$JOBS" \
+		"$SRC/curl/configure" --prefix="$p" --host="$(uname -m)-linux-$([ "$v" = musl ] && echo musl || echo gnu)" \
+		--disable-shared --enable-static --disable-dependency-tracking \
+		--with-mbedtls="$p" --with-zlib="$p" --enable-http --without-ca-bundle --without-ca-path \
+		--disable-{ftp,file,ldap,ldaps,rtsp,dict,telnet,tftp,pop3,imap,smb,smtp,gopher,mqtt,ipfs,websockets} \
+		--disable-{manual,docs,ntlm,kerberos-auth,negotiate-auth,aws,netrc,alt-svc,hsts,doh,cookies,tls-srp} \
+		--without-{libpsl,libidn2,nghttp2,brotli,zstd,libssh2,librtmp} --enable-threaded-resolver
+}
+
+build_libwebsockets() { # VARIANT
+	local v=$1 p=$OUT/$1
+	say "$v: libwebsockets"
+	# Installed below / of a folder, since its configuration header, and so its code, has the prefix in it.
+	# shellcheck disable=SC2016  # the inner shell expands it
+	in_folder "$v-lws" sh -c 'jobs=$1 out=$2; shift 2; "$@" && make -s -j"$jobs" websockets && make -s install/fast DESTDIR="$out"' _ "$JOBS" "$p" \
+		cmake "$SRC/libwebsockets" -DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR="$(uname -m)" -DCMAKE_BUILD_TYPE=None \
+		-DCMAKE_C_COMPILER="$OUT/bin/$v-cc" -DCMAKE_C_FLAGS="$CFLAGS_PLAIN" -DCMAKE_C_STANDARD=11 -DCMAKE_C_EXTENSIONS=ON \
+		-DCMAKE_C_ARCHIVE_CREATE="<CMAKE_AR> Dqc <TARGET> <OBJECTS>" -DCMAKE_C_ARCHIVE_FINISH="<CMAKE_RANLIB> -D <TARGET>" \
+		-DCMAKE_INSTALL_PREFIX=/ -DCMAKE_PREFIX_PATH="$p" -DCMAKE_FIND_ROOT_PATH="$p" \
+		-DLWS_WITH_MBEDTLS=ON -DLWS_MBEDTLS_INCLUDE_DIRS="$p/include" \
+		-DLWS_MBEDTLS_LIBRARIES="$p/lib/libmbedtls.a;$p/lib/libmbedx509.a;$p/lib/libmbedcrypto.a" \
+		-DLWS_WITH_SHARED=OFF -DLWS_WITHOUT_TESTAPPS=ON -DLWS_WITHOUT_CLIENT=ON -DLWS_WITHOUT_EXTENSIONS=ON -DLWS_WITH_HTTP2=OFF \
+		-DLWS_WITH_MINIMAL_EXAMPLES=OFF -DLWS_WITH_LWSAC=ON -DLWS_IPV6=ON -DLWS_UNIX_SOCK=ON -DLWS_WITH_ZIP_FOPS=OFF -DLWS_WITH_LIBCAP=OFF \
+		-DLWS_WITH_SECURE_STREAMS=OFF -DLWS_WITH_SYS_SMD=OFF -DLWS_WITH_UPNG=OFF -DLWS_WITH_JPEG=OFF -DLWS_WITH_DLO=OFF -DLWS_WITH_DISKCACHE=OFF -DLWS_WITH_LEJP=OFF \
+		-DLWS_WITH_CBOR=OFF -DLWS_WITH_CUSTOM_HEADERS=ON -DLWS_WITH_SYS_STATE=ON -DLWS_SSL_CLIENT_USE_OS_CA_CERTS=OFF -DLWS_WITH_GZINFLATE=OFF
+}
+
+# What a TLS client trusts where the host has no bundle of its own.
+write_ca_bundle() {
+	say "CA bundle"
+	mkdir -p "$OUT/share"
+	LC_ALL=C awk -f "$HERE/certdata.awk" "$SRC/ca-certificates/mozilla/certdata.txt" >"$OUT/share/ca-bundle.pem"
+}
+
 link_uapi
 build_musl
 set_musl_flags
-build_libs musl
-build_libs host
-rm -rf "$OUT/obj"
+write_compilers
+amalgamate_sqlite
+write_ca_bundle
+for variant in musl host; do
+	build_libs "$variant"
+	build_mbedtls "$variant"
+	build_libsodium "$variant"
+	build_sqlite "$variant"
+	build_curl "$variant"
+	build_libwebsockets "$variant"
+done
+rm -rf "${OUT:?}/obj" "${OUT:?}/bin" "${OUT:?}"/{musl,host}/{bin,share,lib/cmake,lib/pkgconfig,lib/*.la}
 say "done"

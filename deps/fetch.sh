@@ -3,7 +3,7 @@
 # Fetches the source packages that deps.lock pins into a folder, through apt's own signed index
 # (deps/apt.sh).
 #
-#   deps/fetch.sh [--locked] [--all] DIR     --all: also what is not linked yet
+#   deps/fetch.sh [--locked] DIR
 #
 # Only downloads; deps/unpack.sh judges what lies in DIR, fetched or brought along.
 set -euo pipefail
@@ -13,11 +13,10 @@ SUITE=trixie
 HERE=$(cd "$(dirname "$0")" && pwd)
 LOCK=${LOCK:-$HERE/../deps.lock}
 APT_DIR=${APT_DIR:-$HERE/../build/apt}
-locked=0 all=0
+locked=0
 while [ $# -gt 1 ]; do
 	case $1 in
 	--locked) locked=1 ;;
-	--all) all=1 ;;
 	*) printf 'fetch: unknown option %s\n' "$1" >&2; exit 2 ;;
 	esac
 	shift
@@ -42,9 +41,31 @@ listed_versions() {
 		done
 }
 
+# fetch_failed WHAT LOG: says why, without naming the archive.
+fetch_failed() {
+	printf '%s\n' "$2" | sed 's|[a-z]*://[^ /]*|(archive)|g' | tail -5 >&2
+	die "$1 cannot be downloaded"
+}
+
+# fetch_part SOURCE --tar-only|--diff-only REVISION VERSIONS: the upstream tarball, which any version has, or that
+# revision's patches.
+fetch_part() {
+	local v
+	for v in $4; do
+		[ "$2" = --tar-only ] || [ "${v##*-}" = "$3" ] || continue
+		(cd "$DIR" && apt_private "$APT_DIR" apt-get source --download-only "$2" "$1=$v" 2>&1) && return 0
+	done
+	echo "$1: Debian lists no revision $3 whose files can be downloaded"
+	return 1
+}
+
 # fetch_one SOURCE UPSTREAM REVISION DSC_SHA256
 fetch_one() {
-	local source=$1 upstream=$2 revision=$3 dsc=$4 versions v err rev
+	local source=$1 upstream=$2 revision=$3 dsc=$4 versions v err rev part
+	if [ "$revision" = - ]; then
+		err=$(cd "$DIR" && apt_private "$APT_DIR" apt-get source --download-only "$source=$upstream" 2>&1) && return 0
+		fetch_failed "$source $upstream" "$err"
+	fi
 	versions=$(listed_versions "$source" "$upstream")
 	[ -n "$versions" ] ||
 		die "$source: deps.lock pins $upstream, which Debian $SUITE no longer lists; update deps.lock, or build from a folder of sources with '--offline DIR'"
@@ -52,30 +73,30 @@ fetch_one() {
 		rev=${v##*-}
 		[ "$locked" = 1 ] && [ "$rev" != "$revision" ] && continue
 		dpkg --compare-versions "$rev" lt "$revision" && continue
-		[ "$dsc" = - ] && [ "$rev" = "$revision" ] && continue
+		[ "$rev" = "$revision" ] && case $dsc in - | patches:*) continue ;; esac
 		if err=$(cd "$DIR" && apt_private "$APT_DIR" apt-get source --download-only "$source=$v" 2>&1); then
 			[ "$rev" = "$revision" ] || say "$source: Debian revision $rev, newer than the pinned $revision"
 			return 0
 		fi
 		say "$source: Debian lists revision $rev but its files cannot be downloaded; trying an older one"
 	done
-	for v in $versions; do
-		rev=${v##*-}
-		if [ "$dsc" = - ] && [ "$rev" = "$revision" ]; then
-			err=$(cd "$DIR" && apt_private "$APT_DIR" apt-get source --download-only --tar-only "$source=$v" 2>&1) && return 0
-		fi
-	done
-	printf '%s\n' "${err:-}" | sed 's|[a-z]*://[^ /]*|(archive)|g' | tail -5 >&2
-	die "$source $upstream-$revision cannot be downloaded"
+	case $dsc in - | patches:*)
+		for part in --tar-only --diff-only; do
+			[ "$part" = --tar-only ] || [ "$dsc" != - ] || continue
+			err=$(fetch_part "$source" "$part" "$revision" "$versions") || fetch_failed "$source $upstream-$revision" "$err"
+		done
+		return 0
+		;;
+	esac
+	fetch_failed "$source $upstream-$revision" "${err:-}"
 }
 
 say "reading Debian's signed index of source packages"
 apt_setup "$APT_DIR" deb-src "$SUITE" ||
 	die "no sources from here: use '--offline DIR' with a folder that './build.sh sources DIR' filled, or the Containerfile"
 APT_DIR=$(cd "$APT_DIR" && pwd)
-while read -r name source upstream revision _ dsc _ use; do
+while read -r name source upstream revision _ dsc _; do
 	case $name in '' | '#'*) continue ;; esac
-	[ "$all" = 1 ] || [ "$use" = build ] || continue
 	say "$name $upstream"
 	fetch_one "$source" "$upstream" "$revision" "$dsc"
 done <"$LOCK"

@@ -1,19 +1,16 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Checks the source packages in a folder against deps.lock and unpacks what the build links, with
-# Debian's patches applied. Needs no network. Refuses a tarball whose sha256 is not the pinned one.
+# Checks the source packages in a folder against deps.lock and unpacks them, with Debian's patches applied. Needs no network. Refuses a tarball whose sha256 is not the pinned one.
 #
-#   deps/unpack.sh [--locked] [--all] DIR SRC
-#                                         --all: also what is not linked yet; DIR holds the .dsc and tar files; SRC/NAME/ is written,
+#   deps/unpack.sh [--locked] DIR SRC     DIR holds the .dsc and tar files; SRC/NAME/ is written,
 #                                         and SRC/revisions says what was taken
 set -euo pipefail
 export LC_ALL=C
 
 HERE=$(cd "$(dirname "$0")" && pwd)
 LOCK=${LOCK:-$HERE/../deps.lock}
-locked=0 all=0
+locked=0
 [ "${1:-}" = --locked ] && { locked=1; shift; }
-[ "${1:-}" = --all ] && { all=1; shift; }
 DIR=$(cd "$1" 2>/dev/null && pwd) || { printf 'unpack: %s: no such folder\n' "$1" >&2; exit 2; }
 SRC=$2
 
@@ -23,6 +20,10 @@ sha256() { sha256sum "$1" | cut -d' ' -f1; }
 
 # Prints the .dsc in DIR with the highest revision of SOURCE_UPSTREAM; under --locked only the pinned one.
 find_dsc() { # SOURCE UPSTREAM REVISION
+	if [ "$3" = - ]; then
+		if [ -f "$DIR/$1_$2.dsc" ]; then printf '%s\n' "$DIR/$1_$2.dsc"; fi
+		return
+	fi
 	if [ "$locked" = 1 ]; then
 		if [ -f "$DIR/$1_$2-$3.dsc" ]; then printf '%s\n' "$DIR/$1_$2-$3.dsc"; fi
 		return
@@ -33,10 +34,22 @@ find_dsc() { # SOURCE UPSTREAM REVISION
 	done | sort -V | tail -1
 }
 
+# apply_patches SRC TARBALL SHA256: a Debian revision's patches, without its .dsc.
+apply_patches() {
+	local patch
+	[ -f "$2" ] || die "$2: not there; fill the folder with './build.sh sources DIR'"
+	[ "$(sha256 "$2")" = "$3" ] || die "$2: sha256 is not the one deps.lock pins; delete the file and fetch again"
+	tar -xf "$2" -C "$1"
+	while read -r patch; do
+		case $patch in '' | '#'*) continue ;; esac
+		patch -s -p1 -d "$1" <"$1/debian/patches/$patch" || die "$2: $patch does not apply"
+	done <"$1/debian/patches/series"
+}
+
 # unpack_one NAME SOURCE UPSTREAM REVISION TAR_SHA256 DSC_SHA256
 unpack_one() {
 	local name=$1 source=$2 upstream=$3 revision=$4 want=$5 want_dsc=$6 tar='' dsc rev got f
-	for f in "$DIR/${source}_$upstream".orig.tar.*; do
+	for f in "$DIR/${source}_$upstream".orig.tar.* "$DIR/${source}_$upstream".tar.*; do
 		case $f in *.asc) ;; *) [ -f "$f" ] && tar=$f ;; esac
 	done
 	[ -n "$tar" ] || die "$DIR: no upstream tarball ${source}_$upstream.orig.tar.*; fill the folder with './build.sh sources DIR'"
@@ -45,14 +58,21 @@ unpack_one() {
 	rm -rf "${SRC:?}/$name"
 	dsc=$(find_dsc "$source" "$upstream" "$revision")
 	if [ -z "$dsc" ]; then
-		[ "$want_dsc" = - ] || die "$DIR: no ${source}_$upstream-$revision.dsc; fill the folder with './build.sh sources DIR'"
+		case $want_dsc in - | patches:*) ;; *) die "$DIR: no ${source}_$upstream-$revision.dsc; fill the folder with './build.sh sources DIR'" ;; esac
 		mkdir -p "$SRC/$name"
 		tar -xf "$tar" -C "$SRC/$name" --strip-components=1
+		if [ "$want_dsc" != - ]; then
+			apply_patches "$SRC/$name" "$DIR/${source}_$upstream-$revision.debian.tar.xz" "${want_dsc#patches:}"
+			printf '%s %s %s\n' "$name" "$upstream" "$revision" >>"$SRC/revisions"
+			return
+		fi
 		printf '%s %s -\n' "$name" "$upstream" >>"$SRC/revisions"
 		return
 	fi
-	rev=${dsc##*"$source"_"$upstream"-}
+	rev=${dsc##*"$source"_"$upstream"}
+	rev=${rev#-}
 	rev=${rev%.dsc}
+	rev=${rev:--}
 	if [ "$rev" = "$revision" ]; then
 		[ "$(sha256 "$dsc")" = "$want_dsc" ] || die "$dsc: sha256 is not the one deps.lock pins; delete the file and fetch again"
 	else
@@ -60,14 +80,13 @@ unpack_one() {
 	fi
 	dpkg-source --require-strong-checksums -x "$dsc" "$SRC/$name" >"$SRC/$name.log" 2>&1 ||
 		{ cat "$SRC/$name.log" >&2; die "$dsc: cannot be unpacked"; }
-	rm -f "$SRC/${source}_$upstream".orig.tar.*
+	rm -f "$SRC/${source}_$upstream".orig*.tar.* "$SRC/${source}_$upstream".tar.*
 	printf '%s %s %s\n' "$name" "$upstream" "$rev" >>"$SRC/revisions"
 }
 
 mkdir -p "$SRC"
 : >"$SRC/revisions"
-while read -r name source upstream revision tar dsc _ use; do
+while read -r name source upstream revision tar dsc _; do
 	case $name in '' | '#'*) continue ;; esac
-	[ "$all" = 1 ] || [ "$use" = build ] || continue
 	unpack_one "$name" "$source" "$upstream" "$revision" "$tar" "$dsc"
 done <"$LOCK"

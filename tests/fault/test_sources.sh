@@ -33,7 +33,7 @@ make_revision() {
 sum() { sha256sum "$1" | cut -d' ' -f1; }
 
 write_lock() { # TAR_SHA256 DSC_SHA256
-	printf 'toy toy 1.0 1 %s %s MIT build\n' "$1" "$2" >"$work/lock"
+	printf 'toy toy 1.0 1 %s %s MIT\n' "$1" "$2" >"$work/lock"
 }
 
 # expect RC WORDS ARG...: unpack.sh in a fresh folder gives RC and says WORDS.
@@ -86,9 +86,21 @@ expect 0 '' --locked
 holds 'int answer = 1;'
 rm "$work"/pool/toy_1.0-1.*
 expect 1 'no toy_1.0-1.dsc' --locked
+rm "$work"/pool/toy_1.0-2.*
+
+# Patches pinned without a .dsc.
+make_revision 1
+rm "$work/pool/toy_1.0-1.dsc"
+write_lock "$tar_sum" "patches:$(sum "$work/pool/toy_1.0-1.debian.tar.xz")"
+expect 0 ''
+holds 'int answer = 1;'
+grep -qx 'toy 1.0 1' "$work/src/revisions"
+write_lock "$tar_sum" "patches:$wrong"
+expect 1 'debian.tar.xz: sha256 is not the one'
+rm "$work"/pool/toy_1.0-1.*
+expect 1 'debian.tar.xz: not there'
 
 # The tarball alone, where deps.lock names no revision to apply.
-rm "$work"/pool/toy_1.0-2.*
 write_lock "$tar_sum" -
 expect 0 ''
 holds 'int answer = 0;'

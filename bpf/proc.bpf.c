@@ -289,6 +289,8 @@ int BPF_PROG(proc_exit, struct task_struct *task, bool group_dead)
 		counters_io_sums(&event->counters, sums);
 		if (sums->partial)
 			event->flags |= PROC_EXIT_THREADS_UNSURE;
+		else
+			event->threads_life_ns = sums->life_ns;
 	} else {
 		counters_io_task(&event->counters, task);
 	}

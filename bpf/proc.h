@@ -88,6 +88,7 @@ struct event_exit {
 	__u64 file_bytes;
 	__u64 shmem_bytes;
 	__u64 swap_bytes;
+	__u64 threads_life_ns; // summed over threads; 0: there was one, or it is not known
 	__u32 status; // as wait(2): code << 8 | core << 7 | signal
 	__u32 flags; // enum proc_exit_flag
 	__u32 cwd_size; // behind the fixed part, only from a process that never called exec
@@ -107,6 +108,7 @@ struct event_free {
 struct thread_sums {
 	__u64 start_ns;
 	__u64 run_delay_ns;
+	__u64 life_ns; // from each thread's start to its exit
 	struct thread_io {
 		__u64 rchar;
 		__u64 wchar;

@@ -120,6 +120,8 @@ struct process {
 	bool seeded; // ran before the collector did
 	uint64_t seeded_boot_ns; // when it was first seen, then
 	bool threads_unsure; // sums over threads are lower bounds
+	bool thread_took_over; // a thread that was not the leader called exec: it has the leader's start from then on
+	uint64_t threads_life_ns; // summed over threads; 0: there was one, or it is not known
 	bool opened; // an opening record was written
 	uint64_t sampled_cpu_ns; // counters.cpu_ns in the last sample
 	uint8_t quality[FIGURE_END]; // enum quality

@@ -142,6 +142,7 @@ static int on_exec(struct proc_state *state, const struct event_exec *event)
 		return 0;
 	counters_set(process, &event->counters, event->header.time_ns);
 	process->maxrss_at_exec_bytes = event->maxrss_bytes;
+	process->thread_took_over |= event->old_pid != 0;
 	process->uid = event->identity.uid;
 	process->gid = event->identity.gid;
 	process->cgroup_id = event->identity.cgroup_id;
@@ -201,6 +202,7 @@ static int on_exit_event(struct proc_state *state, const struct event_exit *even
 	process->exit_boot_ns = event->header.time_ns;
 	counters_set(process, &event->counters, event->header.time_ns);
 	process->threads_unsure |= (event->flags & PROC_EXIT_THREADS_UNSURE) != 0;
+	process->threads_life_ns = process->thread_took_over ? 0 : event->threads_life_ns;
 	process->state = 'Z';
 	process->oom = (event->flags & PROC_EXIT_OOM_VICTIM) != 0;
 	memcpy(process->image->comm, event->identity.comm, PROC_COMM_SIZE);

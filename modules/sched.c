@@ -197,19 +197,20 @@ static int sched_tick(void *data, uint64_t now_boot_ns)
 	return result;
 }
 
-// A process of one thread was off the CPU for exactly its life less its CPU time and run delay: the samples only divide
-// that. With more threads the whole is not known, and the samples stand as they are.
+// A thread is off the CPU for exactly its life less its CPU time and run delay, and a process as long as its threads
+// together: the samples only divide that. Where the threads' lives are not known the samples stand as they are.
 static void blocked_anchor(void *data, struct process *process)
 {
 	const struct counters *counters = &process->counters;
-	uint64_t life = process->exit_boot_ns - process->start_boot_ns;
+	uint64_t life = counters->threads_max == 1 ? process->exit_boot_ns - process->start_boot_ns
+						   : process->threads_life_ns;
 	uint64_t busy = counters->cpu_ns + counters->run_delay_ns;
 	uint64_t sampled = 0;
 
 	(void)data;
 	for (int i = 0; i < BLOCKED_END; i++)
 		sampled += process->blocked_ns[i];
-	if (!sampled || !process->exit_boot_ns || process->seeded || counters->threads_max != 1 || busy > life)
+	if (!sampled || !process->exit_boot_ns || process->seeded || process->threads_unsure || busy > life)
 		return;
 	for (int i = 0; i < BLOCKED_END; i++)
 		process->blocked_ns[i] = (uint64_t)((double)process->blocked_ns[i] / (double)sampled *

@@ -163,6 +163,7 @@ static __always_inline void counters_io_zero(struct counters *counters)
 static __always_inline void thread_sums_add(struct thread_sums *sums, struct task_struct *task)
 {
 	__sync_fetch_and_add(&sums->run_delay_ns, task->sched_info.run_delay);
+	__sync_fetch_and_add(&sums->life_ns, bpf_ktime_get_boot_ns() - task->start_boottime);
 	__sync_fetch_and_add(&sums->io.rchar, task->ioac.rchar);
 	__sync_fetch_and_add(&sums->io.wchar, task->ioac.wchar);
 	__sync_fetch_and_add(&sums->io.syscr, task->ioac.syscr);

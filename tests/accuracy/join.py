@@ -141,6 +141,11 @@ def _blocked(truth, record):
     return None
 
 
+def _blocked_sum(truth, record):
+    summed, right = sum((record["blocked_ns"] or {}).values()), truth["blocked_sum_ns"]
+    return None if abs(summed - right) <= 0.01 * right + 10_000_000 else f"blocked for {summed} in all, not {right}"
+
+
 def _images(truth, record):
     images = record["images"]
     if len(images) != len(truth["image_names"]):
@@ -198,6 +203,7 @@ CHECKS = {
     "cwd": _same("cwd"),
     "cwd_removed": _cwd_removed,
     "blocked_ns": _blocked,
+    "blocked_sum_ns": _blocked_sum,
     "image_names": _images,
 }
 

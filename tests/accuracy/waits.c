@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// waits TRUTH [MILLISECONDS]: processes that do nothing but wait, each for one thing: a timer, a pipe, a
-// socket, a lock, a child; and
-// two that want the same CPU. Truth: the clock around the wait, and /proc/self/schedstat for run delay.
+// waits TRUTH [MILLISECONDS]: processes that do nothing but wait, each for one thing: a timer, a pipe, a socket, a lock,
+// a child, a timer in several threads; and two that want the same CPU. Truth: the clock around the wait, and /proc/self/schedstat for run delay.
 #include "truth.h"
 
 #include <linux/futex.h>
+#include <pthread.h>
 #include <sys/socket.h>
 
 static uint64_t duration_ns = 1500000000u;
@@ -70,18 +70,62 @@ static void wait_child(void)
 	waitpid(pid, NULL, 0);
 }
 
-static void one(const char *name, const char *blocked, void (*body)(void))
+enum { THREADS = 4 };
+
+static void *wait_thread(void *argument)
+{
+	(void)argument;
+	sleep_ns(duration_ns);
+	return NULL;
+}
+
+// Its own wait for the threads is on a lock (a futex); two of them begin after half of the time.
+static void wait_threads(void)
+{
+	pthread_t threads[THREADS];
+
+	for (unsigned i = 0; i < THREADS; i++) {
+		if (i == THREADS / 2)
+			sleep_ns(duration_ns / 2);
+		if (pthread_create(&threads[i], NULL, wait_thread, NULL))
+			_exit(97);
+	}
+	for (unsigned i = 0; i < THREADS; i++)
+		pthread_join(threads[i], NULL);
+}
+
+// A thread that runs beside one that sleeps: what it used is not in what the process waited for.
+static void *spin_thread(void *argument)
+{
+	(void)argument;
+	spin_ns(duration_ns / 3);
+	return NULL;
+}
+
+static void wait_beside(void)
+{
+	pthread_t thread;
+
+	if (pthread_create(&thread, NULL, spin_thread, NULL))
+		_exit(97);
+	sleep_ns(duration_ns);
+	pthread_join(thread, NULL);
+}
+
+static void one(const char *name, const char *blocked, void (*body)(void), double times,
+		double others)
 {
 	uint64_t before_ns = now_ns();
-	char extra[96];
+	char extra[160];
 	pid_t pid = fork();
 
 	if (!pid) {
 		body();
 		_exit(0);
 	}
-	snprintf(extra, sizeof(extra), ",\"with_children\":true,\"blocked\":\"%s\",\"blocked_ns\":%llu", blocked,
-		 (unsigned long long)duration_ns);
+	snprintf(extra, sizeof(extra), ",\"with_children\":true,\"blocked\":\"%s\",\"blocked_ns\":%llu,\"blocked_sum_ns\":%llu",
+		 blocked, (unsigned long long)((double)duration_ns * times),
+		 (unsigned long long)((double)duration_ns * (times + others)));
 	truth_wait(name, pid, before_ns, extra);
 }
 
@@ -125,10 +169,16 @@ int main(int argc, char **argv)
 	static const struct {
 		const char *name, *blocked;
 		void (*body)(void);
+		double times; // duration_ns, over all threads
+		double others; // likewise, for anything else
 	} cases[] = {
-		{ "waits for a timer", "timer", wait_timer },	  { "waits for a pipe", "pipe", wait_pipe },
-		{ "waits for a socket", "socket", wait_socket }, { "waits for a lock", "lock", wait_lock },
-		{ "waits for a child", "child", wait_child },
+		{ "waits for a timer", "timer", wait_timer, 1, 0 },
+		{ "waits for a pipe", "pipe", wait_pipe, 1, 0 },
+		{ "waits for a socket", "socket", wait_socket, 1, 0 },
+		{ "waits for a lock", "lock", wait_lock, 1, 0 },
+		{ "waits for a child", "child", wait_child, 1, 0 },
+		{ "threads that wait", "timer", wait_threads, THREADS + 0.5, 1 },
+		{ "waits beside a busy thread", "timer", wait_beside, 1, 0 },
 	};
 
 	truth_open(argc, argv);
@@ -136,7 +186,7 @@ int main(int argc, char **argv)
 		duration_ns = (uint64_t)atoi(argv[2]) * 1000000u;
 	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 		if (!fork()) {
-			one(cases[i].name, cases[i].blocked, cases[i].body);
+			one(cases[i].name, cases[i].blocked, cases[i].body, cases[i].times, cases[i].others);
 			_exit(0);
 		}
 	while (wait(NULL) > 0)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// waits TRUTH [MILLISECONDS]: processes that do nothing but wait, each for one thing: a timer, a pipe, a socket, a lock,
-// a child, a timer in several threads; and two that want the same CPU. Truth: the clock around the wait, and /proc/self/schedstat for run delay.
+// waits TRUTH [MILLISECONDS]: processes that do nothing but wait, each for one thing: a timer, a pipe, a socket, a
+// lock, a child, a timer in several threads; and two that want the same CPU. Truth: the clock around the wait, and
+// /proc/self/schedstat for run delay.
 #include "truth.h"
 
 #include <linux/futex.h>

@@ -14,6 +14,7 @@ struct process_joins {
 	uint32_t count;
 	struct {
 		const char *key, *why; // interned
+		uint32_t within_s;
 		uint8_t how;
 		bool head;
 	} items[PROCESS_JOINS_MAX];
@@ -57,6 +58,7 @@ static int keep(struct correlate *correlate, struct process *process, const stru
 		return 0;
 	joins->items[joins->count].key = name_intern(&correlate->names, join->key);
 	joins->items[joins->count].why = name_intern(&correlate->names, join->why);
+	joins->items[joins->count].within_s = join->within_s;
 	joins->items[joins->count].how = join->how;
 	joins->items[joins->count].head = join->head;
 	if (!joins->items[joins->count].key || !joins->items[joins->count].why) {
@@ -68,8 +70,7 @@ static int keep(struct correlate *correlate, struct process *process, const stru
 	return 0;
 }
 
-int joins_add(struct correlate *correlate, struct process *process,
-	      const struct rule_result *result)
+int joins_add(struct correlate *correlate, struct process *process, const struct rule_result *result)
 {
 	for (uint32_t i = 0; process->run && i < result->join_count; i++) {
 		const struct rule_join *join = &result->joins[i];
@@ -95,6 +96,7 @@ int correlate_trace(struct correlate *correlate, struct process *process, const 
 		.join_count = 1,
 		.joins = {{.key = key,
 			   .why = "the same trace identifier was given",
+			   .within_s = JOIN_EVER,
 			   .how = JOIN_ID}},
 	};
 
@@ -118,8 +120,7 @@ void joins_release(struct correlate *correlate, struct process *process)
 
 void joins_write(const struct process *process, struct json *json)
 {
-	static const char *const how[] = {
-		[JOIN_ID] = "id", [JOIN_PLACE] = "place", [JOIN_WEAK] = "weak"};
+	static const char *const how[] = {[JOIN_ID] = "id", [JOIN_PLACE] = "place", [JOIN_WEAK] = "weak"};
 	const struct process_joins *joins = process->joins;
 
 	if (!joins)
@@ -131,6 +132,8 @@ void joins_write(const struct process *process, struct json *json)
 		json_put_string(json, "key", joins->items[i].key);
 		json_put_string(json, "why", joins->items[i].why);
 		json_put_string(json, "how", how[joins->items[i].how]);
+		json_put_known_u64(json, "within_s",
+				   joins->items[i].within_s == JOIN_EVER ? JSON_UNKNOWN : joins->items[i].within_s);
 		if (joins->items[i].head)
 			json_put_bool(json, "head", true);
 		json_close_object(json);

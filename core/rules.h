@@ -66,9 +66,11 @@ enum join_how {
 	JOIN_WEAK, // a hint: shown, joins nothing
 };
 enum { JOINS_MAX = 4 }; // of one program
+#define JOIN_EVER UINT32_MAX
 struct rule_join {
 	const char *key; // "SCOPE:VALUE"; paths without "." and ".."
 	const char *why; // in words, lives in the rules
+	uint32_t within_s; // how far apart their times may be; JOIN_EVER: any
 	uint8_t how; // enum join_how
 	bool head; // of a place: what hands out the work
 	bool job; // it speaks of the run of the job, not of one inside it

@@ -4,16 +4,16 @@
 // all hosts are seen.
 // A key that would be cut, or that holds a secret, is no key.
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/rules_read.h"
 
-enum { JOIN_KEY_MAX = 512 };
+enum { JOIN_KEY_MAX = 512, WITHIN_DEFAULT_S = 60, WITHIN_MAX = 10000 };
 
 static int read_how(struct reader *reader, const struct node *node, struct join_rule *join)
 {
-	static const char *const names[] = {
-		[JOIN_ID] = "id", [JOIN_PLACE] = "place", [JOIN_WEAK] = "weak"};
+	static const char *const names[] = {[JOIN_ID] = "id", [JOIN_PLACE] = "place", [JOIN_WEAK] = "weak"};
 	const char *text = join->how_text ? join->how_text : "id";
 
 	for (uint8_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
@@ -24,12 +24,38 @@ static int read_how(struct reader *reader, const struct node *node, struct join_
 	return reader_error(reader, node->line, "\"how: %s\" is none of id, place and weak", text);
 }
 
+// "90s", "10m", "1h", "2d" or "ever".
+static int read_within(struct reader *reader, const struct node *node, struct join_rule *join)
+{
+	static const char units[] = "smhd";
+	static const uint32_t seconds[] = {1, 60, 3600, 86400};
+	const char *text = join->within_text;
+	char *end;
+	unsigned long number;
+
+	join->within_s = join->how == JOIN_ID ? JOIN_EVER : WITHIN_DEFAULT_S;
+	if (!text || !strcmp(text, "ever")) {
+		join->within_s = text ? JOIN_EVER : join->within_s;
+		return 0;
+	}
+	number = strtoul(text, &end, 10);
+	if (end == text || number > WITHIN_MAX || !*end || end[1] || !strchr(units, *end))
+		return reader_error(reader, node->line, "\"within: %s\" is no time such as 90s, 10m, 1h, 2d or ever",
+				    text);
+	join->within_s = (uint32_t)number * seconds[strchr(units, *end) - units];
+	return 0;
+}
+
 #define JOIN_KEY(name, type, member) {name, type, offsetof(struct join_rule, member)}
 
 static const struct key join_keys[] = {
-	JOIN_KEY("key", KEY_TEMPLATE, key),    JOIN_KEY("why", KEY_TEXT, why),
-	JOIN_KEY("how", KEY_TEXT, how_text),   JOIN_KEY("head", KEY_BOOL, head),
-	JOIN_KEY("when", KEY_CONDITION, when), {0},
+	JOIN_KEY("key", KEY_TEMPLATE, key),
+	JOIN_KEY("why", KEY_TEXT, why),
+	JOIN_KEY("how", KEY_TEXT, how_text),
+	JOIN_KEY("within", KEY_TEXT, within_text),
+	JOIN_KEY("when", KEY_CONDITION, when),
+	JOIN_KEY("head", KEY_BOOL, head),
+	{0},
 };
 
 static int read_one(struct reader *reader, const struct node *node, const struct join_rule ***tail)
@@ -44,6 +70,7 @@ static int read_one(struct reader *reader, const struct node *node, const struct
 	error = error ? error : require(reader, node, "the join", "key", join->key);
 	error = error ? error : require(reader, node, "the join", "why", join->why);
 	error = error ? error : read_how(reader, node, join);
+	error = error ? error : read_within(reader, node, join);
 	**tail = join;
 	*tail = &join->next;
 	return error;
@@ -101,8 +128,8 @@ static size_t normalise(char *text, size_t length)
 	return out + (size_t)(path - text);
 }
 
-static int take_one(const struct rules *rules, const struct join_rule *join, bool job,
-		    const struct view *view, struct arena *arena, struct rule_result *result)
+static int take_one(const struct rules *rules, const struct join_rule *join, bool job, const struct view *view,
+		    struct arena *arena, struct rule_result *result)
 {
 	char text[JOIN_KEY_MAX];
 	const char *shown;
@@ -110,8 +137,7 @@ static int take_one(const struct rules *rules, const struct join_rule *join, boo
 	size_t length;
 	int error;
 
-	if (!template_fill(join->key, view, NULL, text, sizeof(text), &length) ||
-	    length >= sizeof(text) - 1)
+	if (!template_fill(join->key, view, NULL, text, sizeof(text), &length) || length >= sizeof(text) - 1)
 		return 0;
 	length = normalise(text, length);
 	char *key = arena_strndup(arena, text, length);
@@ -124,19 +150,23 @@ static int take_one(const struct rules *rules, const struct join_rule *join, boo
 		if (!strcmp(result->joins[i].key, key))
 			return 0;
 	result->joins[result->join_count++] = (struct rule_join){
-		.key = key, .why = join->why, .how = join->how, .head = join->head, .job = job};
+		.key = key,
+		.why = join->why,
+		.within_s = join->within_s,
+		.how = join->how,
+		.head = join->head,
+		.job = job,
+	};
 	return 0;
 }
 
-int joins_take(const struct rules *rules, const struct rule *rule, const struct view *view,
-	       struct arena *arena, struct rule_result *result)
+int joins_take(const struct rules *rules, const struct rule *rule, const struct view *view, struct arena *arena,
+	       struct rule_result *result)
 {
-	for (const struct join_rule *join = rule->joins; join && result->join_count < JOINS_MAX;
-	     join = join->next) {
+	for (const struct join_rule *join = rule->joins; join && result->join_count < JOINS_MAX; join = join->next) {
 		int error = join->when && !condition_holds(rules, join->when, view)
 				    ? 0
-				    : take_one(rules, join, rule->section == SECTION_JOB, view,
-					       arena, result);
+				    : take_one(rules, join, rule->section == SECTION_JOB, view, arena, result);
 		if (error)
 			return error;
 	}

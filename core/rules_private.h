@@ -149,7 +149,8 @@ struct join_rule {
 	const struct join_rule *next;
 	const struct condition *when; // NULL: always
 	const struct template *key;
-	const char *why, *how_text;
+	const char *why, *how_text, *within_text;
+	uint32_t within_s;
 	uint8_t how; // enum join_how
 	bool head;
 };

@@ -303,6 +303,7 @@ enum schema_flag {
 	X(key, TEXT, FS, "SCOPE:VALUE, what parts of one run have in common") \
 	X(why, TEXT, NONE, "the same in words") \
 	X(how, TEXT, FS, "id, place or weak: docs/records.md, member join") \
+	X(within_s, U64, N, "how far apart the times of parts may be; null: at any time") \
 	X(head, BOOL, F, "of a place: the one that hands out the work") \
 	X(time_ns, U64, FS, "of the record that showed it")
 

@@ -41,7 +41,7 @@ static void a_run_tells_a_key_once(void **state)
 
 	assert_tells(shell, NULL);
 	assert_tells(head, "{\"key\":\"nextflow:/scratch/work\"");
-	assert_tells(head, "\"how\":\"place\",\"head\":true}");
+	assert_tells(head, "\"how\":\"place\",\"within_s\":60,\"head\":true}");
 	assert_tells(submit, "{\"key\":\"nextflow-task:/scratch/work/ab/cdef0123456789abcdef0123456789\"");
 	assert_tells(again, NULL);
 

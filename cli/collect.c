@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -25,6 +26,7 @@
 #include "core/privs.h"
 #include "core/spool.h"
 #include "core/status.h"
+#include "core/stream.h"
 
 static const uint64_t COLLECT_TICK_NS = 250 * 1000 * 1000ULL;
 static const uint64_t STOP_WAIT_NS = 200 * 1000 * 1000ULL;
@@ -88,13 +90,16 @@ static const struct option_spec option_specs[] = {
 // The declared options, for help and completion.
 const struct option_table *command_collect_options(void)
 {
-	static const struct option_table tables[] = { { "", option_specs, NULL }, { 0 } };
+	static const struct option_table tables[] = {
+		{ "", option_specs, NULL }, { "stream", stream_option_specs, NULL }, { 0 }
+	};
 
 	return tables;
 }
 
 struct collect {
 	struct collect_options options;
+	struct stream_options stream_options;
 	struct config *config;
 	struct loop *loop;
 	struct agent *agent;
@@ -104,6 +109,7 @@ struct collect {
 	uint64_t spool_interval_ns;
 	bool spool_in_memory;
 	struct spool *spool;
+	struct stream *stream; // NULL: nothing is delivered
 	struct collect_status status;
 	uint64_t start_boot_ns;
 };
@@ -193,6 +199,7 @@ static int config_read(struct collect *collect, struct args *args, const char **
 
 static int options_check(struct collect *collect)
 {
+	char why[STREAM_WHY_SIZE];
 	enum log_level level;
 
 	if (log_level_parse(collect->options.log_level, &level) < 0) {
@@ -205,6 +212,10 @@ static int options_check(struct collect *collect)
 	    strcmp(collect->options.source, "events") && strcmp(collect->options.source, "proc")) {
 		fprintf(stderr, "tracer collect: source: \"%s\" is none of auto, bpf, events, proc\n",
 			collect->options.source);
+		return EXIT_USAGE;
+	}
+	if (*collect->stream_options.url && stream_options_check(&collect->stream_options, why) < 0) {
+		fprintf(stderr, "tracer collect: %s\n", why);
 		return EXIT_USAGE;
 	}
 	if (collect->options.ring_bytes & (collect->options.ring_bytes - 1)) {
@@ -296,6 +307,46 @@ static int spool_start(struct collect *collect)
 	return result < 0 ? EXIT_REFUSED : EXIT_OK;
 }
 
+static void on_stream_tell(void *context, bool bad, const char *text)
+{
+	(void)context;
+	if (bad)
+		log_warn("stream: %s", text);
+	else
+		log_info("stream: %s", text);
+}
+
+static void on_stream_report(void *context, int fd, uint32_t events)
+{
+	struct collect *collect = context;
+
+	(void)events;
+	if (!stream_read(collect->stream)) {
+		loop_remove_fd(collect->loop, fd);
+		log_error("the streamer is gone: records stay in the spool until the collector is started again");
+	}
+}
+
+// The child is made while this process still may, and before it holds anything of the kernel's.
+static int stream_begin(struct collect *collect)
+{
+	char why[STREAM_WHY_SIZE];
+	int result;
+
+	if (!*collect->stream_options.url)
+		return EXIT_OK;
+	result = stream_start(&collect->stream_options, collect->options.spool_directory, on_stream_tell, NULL,
+			      &collect->stream, why);
+	if (result < 0) {
+		fprintf(stderr, "tracer collect: %s\n", why);
+		return result == -EINVAL ? EXIT_USAGE : EXIT_REFUSED;
+	}
+	result = loop_add_fd(collect->loop, stream_fd(collect->stream), EPOLLIN, on_stream_report, collect);
+	if (result < 0)
+		log_error("the streamer's reports cannot be read: %s", strerror(-result));
+	return EXIT_OK;
+}
+
 static int loop_start(struct collect *collect)
 {
 	int result = loop_new(&collect->loop);
@@ -340,16 +391,20 @@ static int collect_open(struct collect *collect)
 {
 	int code = loop_start(collect);
 
+	if (!code && setpriority(PRIO_PROCESS, 0, (int)collect->options.nice) < 0)
+		log_warn("nice %d: %s", (int)collect->options.nice, strerror(errno));
+	if (!code)
+		code = stream_begin(collect);
 	if (!code)
 		code = spool_start(collect);
 	if (!code)
 		code = agent_open(collect);
-	if (!code && setpriority(PRIO_PROCESS, 0, (int)collect->options.nice) < 0)
-		log_warn("nice %d: %s", (int)collect->options.nice, strerror(errno));
 	if (!code) {
 		collect->status = (struct collect_status){ .loop = collect->loop,
 							   .agent = collect->agent,
 							   .spool = collect->spool,
+							   .stream = collect->stream,
+							   .stream_url = collect->stream_options.url,
 							   .start_boot_ns = collect->start_boot_ns };
 		collect_status_open(&collect->status, collect->options.status_socket,
 				    collect->options.status_processes_socket, collect->options.status_group);
@@ -373,6 +428,11 @@ static int collect_run(struct collect *collect)
 		fallback_finish(collect->fallback);
 	agent_finish(collect->agent, STOP_WAIT_NS);
 	spool_tick(collect->spool, clock_boot_ns());
+	if (collect->stream) {
+		stream_stop(collect->stream);
+		collect->stream = collect->status.stream = NULL;
+		spool_tick(collect->spool, clock_boot_ns() + SPOOL_REST_NS); // takes the last acknowledgement
+	}
 	log_info("stopped");
 	return result < 0 ? EXIT_NO : EXIT_OK;
 }
@@ -382,6 +442,7 @@ static int collect_close(struct collect *collect)
 	int result;
 
 	collect_status_close(&collect->status);
+	stream_stop(collect->stream);
 	fallback_free(collect->fallback);
 	agent_free(collect->agent);
 	result = spool_close(collect->spool);
@@ -400,7 +461,8 @@ int command_collect(int argc, char **argv)
 	bool print = false;
 	int code, closed;
 
-	if (config_new(&collect.config) < 0 || config_add(collect.config, "", option_specs, &collect.options) < 0) {
+	if (config_new(&collect.config) < 0 || config_add(collect.config, "", option_specs, &collect.options) < 0 ||
+	    config_add(collect.config, "stream", stream_option_specs, &collect.stream_options) < 0) {
 		fprintf(stderr, "tracer collect: out of memory\n");
 		return EXIT_REFUSED;
 	}
@@ -411,6 +473,9 @@ int command_collect(int argc, char **argv)
 		if (args_is(&args, "spool"))
 			config_set_flag(collect.config, config_find_flag(collect.config, "spool-directory", 15),
 					args.value, (char[CONFIG_ERROR_SIZE]){ 0 });
+		if (args_is(&args, "stream"))
+			config_set_flag(collect.config, config_find_flag(collect.config, "stream-url", 10), args.value,
+					(char[CONFIG_ERROR_SIZE]){ 0 });
 		print |= args_is(&args, "print-config");
 	}
 	code = args.exit_code;

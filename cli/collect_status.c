@@ -13,6 +13,7 @@
 #include "core/base/log.h"
 #include "core/spool.h"
 #include "core/status.h"
+#include "core/stream.h"
 
 // accepted = delivered + pending + dropped, with each reason by its name.
 static void status_put_spool(const struct spool *spool, struct json *json)
@@ -47,6 +48,54 @@ static void status_put_spool(const struct spool *spool, struct json *json)
 	json_close_object(json);
 }
 
+static void put_time(struct json *json, const char *key, uint64_t time_ns)
+{
+	json_put_known_u64(json, key, time_ns ? time_ns : JSON_UNKNOWN);
+}
+
+// What the streamer last said of itself; null where it has said nothing.
+static void status_put_stream(const struct collect_status *status, struct json *json)
+{
+	struct stream_report report = {0};
+	uint64_t now_ns = clock_real_ns();
+	bool known = status->stream && stream_latest(status->stream, &report);
+	bool waits = report.state == STREAM_RETRYING || report.state == STREAM_DEAD;
+
+	json_key(json, "stream");
+	if (!status->stream) {
+		json_null(json);
+		return;
+	}
+	json_open_object(json);
+	json_put_string(json, "url", status->stream_url);
+	json_put_string(json, "state", stream_state_name((enum stream_state)report.state));
+	json_put_string(json, "host_id", report.host_id[0] ? report.host_id : NULL);
+	put_time(json, "last_success_ns", report.last_success_ns);
+	put_time(json, "last_error_ns", report.last_error_ns);
+	json_put_string(json, "last_error", report.last_error_ns ? report.last_error : NULL);
+	put_time(json, "retry_at_ns", waits ? report.retry_at_ns : 0);
+	put_time(json, "http_status", (uint64_t)report.http_status);
+	json_put_known_u64(json, "acked", known ? report.acked : JSON_UNKNOWN);
+	json_put_known_u64(json, "delivered", known ? report.delivered : JSON_UNKNOWN);
+	json_put_u64(json, "batches", report.batches);
+	json_put_u64(json, "records", report.records);
+	json_put_u64(json, "bytes_sent", report.bytes_sent);
+	json_put_u64(json, "bytes_packed", report.bytes_packed);
+	json_put_u64(json, "quarantined", report.quarantined);
+	json_put_u64(json, "holes", report.holes);
+	json_put_u64(json, "failures", report.failures);
+	json_put_u64(json, "restarts", report.restarts);
+	json_put_known_u64(json, "lag_ns",
+			   !known ? JSON_UNKNOWN
+			   : report.oldest_ns && report.oldest_ns < now_ns ? now_ns - report.oldest_ns
+									   : 0);
+	json_put_u64(json, "pid", report.pid);
+	json_put_u64(json, "landlock", report.landlock);
+	json_put_bool(json, "seccomp", report.seccomp == 1);
+	json_put_u64(json, "refused_calls", report.refused_calls);
+	json_close_object(json);
+}
+
 static void status_put_sockets(const struct collect_status *status, struct json *json)
 {
 	struct status_counts counts = {0};
@@ -72,6 +121,7 @@ static void status_fill(void *context, struct buf *out)
 	status_write_self(&json, status->start_boot_ns);
 	agent_status(status->agent, &json);
 	status_put_spool(status->spool, &json);
+	status_put_stream(status, &json);
 	status_put_sockets(status, &json);
 	json_close_object(&json);
 	json_end_line(&json);

@@ -8,12 +8,15 @@ struct agent;
 struct loop;
 struct spool;
 struct status_server;
+struct stream;
 
 struct collect_status {
 	// Set by the caller, borrowed.
 	struct loop *loop;
 	struct agent *agent;
 	const struct spool *spool;
+	struct stream *stream; // NULL: nothing is delivered
+	const char *stream_url;
 	uint64_t start_boot_ns;
 	// Own.
 	struct status_server *state, *processes;

@@ -58,6 +58,7 @@ const struct command commands[] = {
 		.options = OPTIONS(
 			{"config", 'c', "FILE", "Configuration instead of /etc/tracer/tracer.yaml"},
 			{"spool", 's', "DIR", "The same as --spool-directory"},
+			{"stream", 0, "URL", "The same as --stream-url: deliver to this datalake"},
 			{"print-config", 0, NULL,
 			 "Print the values in force and where each came from, then stop"}),
 		.tables = command_collect_options,
@@ -215,6 +216,32 @@ const struct command commands[] = {
 			       {1, "fsck found damage, or the output could not be written"},
 			       {2, "Bad usage, or no readable spool there"},
 			       {3, "Reading was not permitted"}),
+	},
+	{
+		.name = "stream",
+		.function = command_stream,
+		.summary = "Deliver a spool to a datalake, by hand",
+		.usage = "[OPTION...]",
+		.description = "What `tracer collect` does by itself when stream.url is set: reads "
+			       "the spool, sends its records and keeps what the server "
+			       "acknowledged. By hand it is for a spool that was carried here from "
+			       "a host without a network. As root it gives up every right first.\n\n"
+			       "A server that cannot be reached is tried again for ever, unless --once "
+			       "is given.",
+		.options = OPTIONS(
+			{"spool", 's', "DIR",
+			 "The spool's directory (default: /var/lib/tracer/spool)"},
+			{"once", '1', NULL,
+			 "End when all is delivered, or with 1 at the first failure"},
+			{"json", 'j', NULL, "One JSON object at the end, with what was delivered"}),
+		.tables = command_stream_options,
+		.examples = EXAMPLES(
+			{"sudo tracer stream --once --spool ./copy-of-spool --stream-url https://lake:7070",
+			 "Deliver what another host recorded"}),
+		.exits = EXITS({0, "All is delivered, or it was told to stop"},
+			       {1, "Something is left; it says why"},
+			       {2, "Bad usage or configuration"},
+			       {3, "The spool or a secret may not be read"}),
 	},
 	{
 		.name = "rules",

@@ -116,5 +116,7 @@ int command_ps(int argc, char **argv);
 int command_report(int argc, char **argv);
 int command_spool(int argc, char **argv);
 int command_status(int argc, char **argv);
+int command_stream(int argc, char **argv);
+const struct option_table *command_stream_options(void);
 int command_top(int argc, char **argv);
 int command_version(int argc, char **argv);

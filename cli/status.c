@@ -204,6 +204,67 @@ static void status_spool(struct status_view *view, yyjson_val *spool)
 	}
 }
 
+static const char *status_text(yyjson_val *object, const char *key, char *safe, size_t size)
+{
+	ui_escape(safe, size, yyjson_get_str(yyjson_obj_get(object, key)));
+	return safe;
+}
+
+static void status_ago(const struct status_view *view, yyjson_val *root, yyjson_val *stream,
+		       const char *key, const char *label)
+{
+	uint64_t now_ns = status_u64(root, "time_ns"), then_ns = status_u64(stream, key);
+	char text[UI_NUMBER_SIZE];
+
+	if (then_ns == UINT64_MAX || now_ns == UINT64_MAX)
+		return;
+	status_label(view, label);
+	if (then_ns > now_ns)
+		fprintf(view->ui.out, "in %s\n", ui_duration(text, then_ns - now_ns));
+	else
+		fprintf(view->ui.out, "%s ago\n", ui_duration(text, now_ns - then_ns));
+}
+
+static void status_stream(struct status_view *view, yyjson_val *root)
+{
+	static const char *const names[] = {"delivered", "quarantined", "holes", "failures", "restarts"};
+	yyjson_val *stream = yyjson_obj_get(root, "stream");
+	char text[400], number[2][UI_NUMBER_SIZE];
+	uint64_t sent = status_u64(stream, "bytes_sent"), packed = status_u64(stream, "bytes_packed");
+	bool ill;
+
+	if (!yyjson_is_obj(stream))
+		return;
+	status_heading(view, "Stream");
+	status_label(view, "to");
+	fprintf(view->ui.out, "%s\n", status_text(stream, "url", text, sizeof(text)));
+	status_text(stream, "state", text, sizeof(text));
+	ill = !strcmp(text, "retrying") || !strcmp(text, "dead") || !strcmp(text, "stopped");
+	view->trouble |= ill;
+	status_label(view, "state");
+	fprintf(view->ui.out, "%s%s%s\n", ui_style(&view->ui, ill ? UI_BAD : UI_GOOD), text,
+		ui_style(&view->ui, UI_PLAIN));
+	if (ill && yyjson_is_str(yyjson_obj_get(stream, "last_error"))) {
+		status_label(view, "because");
+		fprintf(view->ui.out, "%s\n", status_text(stream, "last_error", text, sizeof(text)));
+		status_ago(view, root, stream, "retry_at_ns", "next attempt");
+	}
+	status_ago(view, root, stream, "last_success_ns", "last answer");
+	status_label(view, "lag");
+	fprintf(view->ui.out, "%s\n", ui_duration(number[0], status_u64(stream, "lag_ns")));
+	status_label(view, "sent");
+	fprintf(view->ui.out, "%s, %s before compression\n", ui_bytes(number[0], sent), ui_bytes(number[1], packed));
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		uint64_t count = status_u64(stream, names[i]);
+
+		if (count == UINT64_MAX || (i > 0 && count == 0))
+			continue;
+		view->trouble |= i == 1 && count > 0;
+		status_label(view, names[i]);
+		fprintf(view->ui.out, "%s\n", ui_count(number[0], count));
+	}
+}
+
 static void status_records(struct status_view *view, yyjson_val *root)
 {
 	static const char *const names[] = {"events",	       "records",	 "records_dropped",
@@ -268,6 +329,7 @@ static int status_print(yyjson_val *root, bool quiet)
 	status_rings(&view, root);
 	status_records(&view, root);
 	status_spool(&view, yyjson_obj_get(root, "spool"));
+	status_stream(&view, root);
 	status_gaps(&view, root);
 	if (nowhere)
 		fclose(nowhere);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The system-call filter, built from three tables: allowed, allowed by an argument, deadly. Anything else traps: the
-// handler counts it and makes the call return -EPERM. Threads must therefore not block SIGSYS for long: the kernel
-// then kills.
+// The system-call filter, built from a profile's three tables: allowed, allowed by an argument, deadly. Anything else
+// traps: the handler counts it and makes the call return -EPERM. Threads must therefore not block SIGSYS for long: the
+// kernel then kills.
 
-#include "core/privs.h"
+#include "core/privs_profile.h"
 
 #include <errno.h>
 #include <linux/audit.h>
@@ -26,204 +26,6 @@
 #elif defined(__aarch64__)
 #define PRIVS_ARCH AUDIT_ARCH_AARCH64
 #endif
-
-static const int privs_allowed[] = {
-	// files
-	SYS_read,
-	SYS_write,
-	SYS_readv,
-	SYS_writev,
-	SYS_pread64,
-	SYS_pwrite64,
-	SYS_preadv,
-	SYS_pwritev,
-	SYS_preadv2,
-	SYS_pwritev2,
-	SYS_lseek,
-	SYS_openat,
-	SYS_close,
-	SYS_close_range,
-	SYS_dup,
-	SYS_dup3,
-	SYS_fcntl,
-	SYS_flock,
-	SYS_fsync,
-	SYS_fdatasync,
-	SYS_sync_file_range,
-	SYS_io_setup,
-	SYS_io_submit,
-	SYS_io_getevents,
-	SYS_io_destroy,
-	SYS_ftruncate,
-	SYS_fallocate,
-	SYS_fadvise64,
-	SYS_fstat,
-	SYS_newfstatat,
-	SYS_statx,
-	SYS_statfs,
-	SYS_fstatfs,
-	SYS_faccessat,
-	SYS_faccessat2,
-	SYS_getdents64,
-	SYS_readlinkat,
-	SYS_getcwd,
-	SYS_mkdirat,
-	SYS_unlinkat,
-	SYS_renameat,
-	SYS_renameat2,
-	SYS_fchmod,
-	SYS_fchmodat,
-	SYS_io_setup,
-	SYS_io_submit,
-	SYS_io_getevents,
-	SYS_io_destroy,
-	SYS_fchown,
-	SYS_umask,
-	// the loop, sockets that are open already, pidfds
-	SYS_epoll_create1,
-	SYS_epoll_ctl,
-	SYS_epoll_pwait,
-	SYS_ppoll,
-	SYS_pselect6,
-	SYS_timerfd_create,
-	SYS_timerfd_settime,
-	SYS_timerfd_gettime,
-	SYS_signalfd4,
-	SYS_eventfd2,
-	SYS_pipe2,
-	SYS_accept4,
-	SYS_recvfrom,
-	SYS_recvmsg,
-	SYS_sendto,
-	SYS_sendmsg,
-	SYS_shutdown,
-	SYS_getsockopt,
-	SYS_setsockopt,
-	SYS_getsockname,
-	SYS_getpeername,
-	SYS_pidfd_open,
-	SYS_wait4,
-	SYS_waitid,
-	// memory and threads
-	SYS_munmap,
-	SYS_mremap,
-	SYS_madvise,
-	SYS_brk,
-	SYS_futex,
-	SYS_set_robust_list,
-	SYS_set_tid_address,
-	SYS_rseq,
-	SYS_membarrier,
-	SYS_sched_yield,
-	SYS_sched_getaffinity,
-	SYS_getcpu,
-	SYS_exit,
-	SYS_exit_group,
-	SYS_restart_syscall,
-	SYS_rt_sigaction,
-	SYS_rt_sigprocmask,
-	SYS_rt_sigreturn,
-	SYS_rt_sigtimedwait,
-	SYS_sigaltstack,
-	// who, when, how much
-	SYS_clock_gettime,
-	SYS_clock_getres,
-	SYS_clock_nanosleep,
-	SYS_nanosleep,
-	SYS_gettimeofday,
-	SYS_getpid,
-	SYS_gettid,
-	SYS_getppid,
-	SYS_getuid,
-	SYS_geteuid,
-	SYS_getgid,
-	SYS_getegid,
-	SYS_getrusage,
-	SYS_times,
-	SYS_sysinfo,
-	SYS_uname,
-	SYS_getrandom,
-	SYS_prlimit64,
-	SYS_capget,
-	SYS_getpriority,
-#ifdef __x86_64__
-	// Calls that newer machines no longer have; musl uses some of them.
-	SYS_open,
-	SYS_stat,
-	SYS_lstat,
-	SYS_access,
-	SYS_readlink,
-	SYS_mkdir,
-	SYS_rmdir,
-	SYS_unlink,
-	SYS_rename,
-	SYS_chmod,
-	SYS_getdents,
-	SYS_epoll_wait,
-	SYS_poll,
-	SYS_select,
-	SYS_dup2,
-	SYS_pipe,
-	SYS_time,
-	SYS_arch_prctl,
-#endif
-};
-
-// Nothing here ever makes one of these: whoever does is not us.
-static const int privs_deadly[] = {
-	SYS_execve,
-	SYS_execveat,
-	SYS_ptrace,
-	SYS_process_vm_readv,
-	SYS_process_vm_writev,
-	SYS_init_module,
-	SYS_finit_module,
-	SYS_delete_module,
-	SYS_kexec_load,
-	SYS_mount,
-	SYS_umount2,
-	SYS_pivot_root,
-	SYS_chroot,
-	SYS_setns,
-	SYS_unshare,
-	SYS_reboot,
-	SYS_keyctl,
-	SYS_add_key,
-	SYS_setuid,
-	SYS_setgid,
-	SYS_setresuid,
-	SYS_setresgid,
-	SYS_connect,
-};
-
-// Allowed when argument & mask is one of the first count values.
-struct privs_checked {
-	int number;
-	unsigned argument;
-	uint32_t mask;
-	unsigned count;
-	uint32_t values[12];
-};
-
-static const struct privs_checked privs_checked[] = {
-	// No new executable memory.
-	{SYS_mmap, 2, PROT_EXEC, 1, {0}},
-	{SYS_mprotect, 2, PROT_EXEC, 1, {0}},
-	// Threads, not processes.
-	{SYS_clone, 0, CLONE_THREAD | CLONE_VM, 1, {CLONE_THREAD | CLONE_VM}},
-	// Is it a terminal? And what a pidfd tells of an ended process (PIDFD_GET_INFO, any size).
-	{SYS_ioctl, 1, ~0U, 2, {0x5401, 0x5413}},
-	{SYS_ioctl, 1, 0xc000ffff, 1, {0xc000ff0b}},
-	// Maps, iterators and links that are there; no program is loaded, nothing is attached by it.
-	{SYS_bpf,
-	 0,
-	 ~0U,
-	 11,
-	 {BPF_MAP_LOOKUP_ELEM, BPF_MAP_UPDATE_ELEM, BPF_MAP_DELETE_ELEM, BPF_MAP_GET_NEXT_KEY,
-	  BPF_MAP_LOOKUP_AND_DELETE_ELEM, BPF_MAP_LOOKUP_BATCH, BPF_MAP_LOOKUP_AND_DELETE_BATCH,
-	  BPF_MAP_UPDATE_BATCH, BPF_MAP_DELETE_BATCH, BPF_OBJ_GET_INFO_BY_FD, BPF_ITER_CREATE}},
-	{SYS_prctl, 0, ~0U, 2, {PR_SET_NAME, PR_GET_NAME}},
-};
 
 static volatile uint64_t privs_refused_count;
 static volatile int privs_refused_number = -1;
@@ -291,25 +93,25 @@ static void privs_emit_checked(struct privs_program *program, const struct privs
 	privs_emit(program, BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(struct seccomp_data, nr));
 }
 
-static void privs_build(struct privs_program *program)
+static void privs_build(struct privs_program *program, const struct privs_tables *tables)
 {
 	privs_emit(program, BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(struct seccomp_data, arch));
 	privs_emit(program, BPF_JMP | BPF_JEQ | BPF_K, 1, 0, PRIVS_ARCH);
 	privs_emit(program, BPF_RET | BPF_K, 0, 0, SECCOMP_RET_KILL_PROCESS);
 	privs_emit(program, BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(struct seccomp_data, nr));
-	for (size_t i = 0; i < sizeof(privs_allowed) / sizeof(privs_allowed[0]); i++)
-		privs_emit_return(program, privs_allowed[i], SECCOMP_RET_ALLOW);
-	for (size_t i = 0; i < sizeof(privs_checked) / sizeof(privs_checked[0]); i++)
-		privs_emit_checked(program, &privs_checked[i]);
-	for (size_t i = 0; i < sizeof(privs_deadly) / sizeof(privs_deadly[0]); i++)
-		privs_emit_return(program, privs_deadly[i], SECCOMP_RET_KILL_PROCESS);
+	for (const int *number = tables->allowed; *number >= 0; number++)
+		privs_emit_return(program, *number, SECCOMP_RET_ALLOW);
+	for (const struct privs_checked *checked = tables->checked; checked->number >= 0; checked++)
+		privs_emit_checked(program, checked);
+	for (const int *number = tables->deadly; *number >= 0; number++)
+		privs_emit_return(program, *number, SECCOMP_RET_KILL_PROCESS);
 	// libc falls back to clone(), whose flags can be seen.
 	privs_emit_return(program, SYS_clone3, SECCOMP_RET_ERRNO | ENOSYS);
 	// x32 calls have a bit of their own and so match nothing above: they end here too.
 	privs_emit(program, BPF_RET | BPF_K, 0, 0, SECCOMP_RET_TRAP);
 }
 
-static int privs_install(void)
+static int privs_install(const struct privs_tables *tables)
 {
 	struct privs_program *program = calloc(1, sizeof(*program));
 	struct sigaction action = {.sa_flags = SA_SIGINFO | SA_RESTART};
@@ -318,7 +120,7 @@ static int privs_install(void)
 
 	if (!program)
 		return -ENOMEM;
-	privs_build(program);
+	privs_build(program, tables);
 	filter = (struct sock_fprog){program->length, program->code};
 	action.sa_sigaction = privs_trapped;
 	if (program->full)
@@ -337,7 +139,13 @@ static int privs_install(void)
 int privs_seccomp(enum privs_profile profile)
 {
 #ifdef PRIVS_ARCH
-	return profile == PRIVS_COLLECT ? privs_install() : -EINVAL;
+	switch (profile) {
+	case PRIVS_COLLECT:
+		return privs_install(&privs_tables_collect);
+	case PRIVS_STREAM:
+		return privs_install(&privs_tables_stream);
+	}
+	return -EINVAL;
 #else
 	(void)profile;
 	return -ENOTSUP;

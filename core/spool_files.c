@@ -15,6 +15,7 @@
 #include "core/base/cleanup.h"
 #include "core/base/fs.h"
 
+#define CURSOR_AHEAD_MAX (1ULL << 32)
 #define VERIFY_TAIL (4 << 20) // older bytes of an open segment were synced long before a crash
 
 struct spool_segment *spool_lane_add(struct spool_lane *lane, uint64_t first)
@@ -217,7 +218,10 @@ int spool_survey(int dir_fd, struct spool_survey *survey)
 	survey->cursor_read = spool_cursor_read(dir_fd, &survey->cursor) == 0;
 	if (survey->state_read)
 		survey->highest = survey->state.accepted;
-	if (survey->cursor_read && survey->cursor.acked > survey->highest)
+	// The state may be older than the cursor after a power cut. By how much is bounded: whoever delivers is not
+	// trusted.
+	if (survey->cursor_read && survey->cursor.acked > survey->highest &&
+	    survey->cursor.acked - survey->highest <= CURSOR_AHEAD_MAX)
 		survey->highest = survey->cursor.acked;
 	result = spool_list(dir_fd, survey->lane);
 	for (int class = 0; class < SPOOL_CLASS_END; class ++)
@@ -349,11 +353,16 @@ int spool_state_read(int dir_fd, struct spool_state *ret_state)
 
 int spool_cursor_read(int dir_fd, struct spool_cursor *ret_cursor)
 {
+	CLEANUP(cleanup_close)
+	int stream_fd = openat(dir_fd, SPOOL_STREAM_DIRECTORY, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	char text[SPOOL_CURSOR_LINE];
 	struct spool_cursor cursor;
 	size_t size;
-	int result = small_read(dir_fd, SPOOL_CURSOR_FILE, text, sizeof(text), &size);
+	int result;
 
+	if (stream_fd < 0)
+		return errno == ENOTDIR || errno == ELOOP ? -EBADMSG : -errno;
+	result = small_read(stream_fd, SPOOL_CURSOR_FILE, text, sizeof(text), &size);
 	if (result < 0)
 		return result;
 	if (spool_cursor_decode(text, size, &cursor) < 0 || cursor.delivered > cursor.acked)
@@ -362,10 +371,10 @@ int spool_cursor_read(int dir_fd, struct spool_cursor *ret_cursor)
 	return 0;
 }
 
-int spool_cursor_write(int dir_fd, const struct spool_cursor *cursor)
+int spool_cursor_write(int stream_fd, const struct spool_cursor *cursor)
 {
 	CLEANUP(cleanup_close)
-	int fd = openat(dir_fd, SPOOL_CURSOR_FILE ".new",
+	int fd = openat(stream_fd, SPOOL_CURSOR_FILE ".new",
 			O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0640);
 	char text[SPOOL_CURSOR_LINE];
 	int result;
@@ -373,13 +382,14 @@ int spool_cursor_write(int dir_fd, const struct spool_cursor *cursor)
 	if (fd < 0)
 		return -errno;
 	spool_cursor_encode(cursor, text);
-	result = fs_write_all(fd, text, sizeof(text));
+	// Whatever the umask is, the writer reads it as anybody: by then it has no right over others' files.
+	result = fchmod(fd, 0644) < 0 ? -errno : fs_write_all(fd, text, sizeof(text));
 	if (result == 0 && fsync(fd) < 0)
 		result = -errno;
 	if (result == 0 &&
-	    renameat(dir_fd, SPOOL_CURSOR_FILE ".new", dir_fd, SPOOL_CURSOR_FILE) < 0)
+	    renameat(stream_fd, SPOOL_CURSOR_FILE ".new", stream_fd, SPOOL_CURSOR_FILE) < 0)
 		result = -errno;
-	if (result == 0 && fsync(dir_fd) < 0)
+	if (result == 0 && fsync(stream_fd) < 0)
 		result = -errno;
 	return result;
 }

@@ -11,7 +11,8 @@
 #include "core/spool_walk.h"
 
 #define SPOOL_STATE_FILE "state"
-#define SPOOL_CURSOR_FILE "cursor"
+#define SPOOL_STREAM_DIRECTORY "stream" // whoever delivers owns it, and alone writes there
+#define SPOOL_CURSOR_FILE "cursor" // in it
 #define SPOOL_LOCK_FILE "lock"
 
 struct spool_segment {
@@ -74,4 +75,5 @@ int spool_state_read(int dir_fd, struct spool_state *ret_state);
 int spool_cursor_read(int dir_fd, struct spool_cursor *ret_cursor);
 
 // For whoever delivers: makes the acknowledgement durable (temporary file, fsync, rename, fsync of the directory).
-int spool_cursor_write(int dir_fd, const struct spool_cursor *cursor);
+// stream_fd is SPOOL_STREAM_DIRECTORY.
+int spool_cursor_write(int stream_fd, const struct spool_cursor *cursor);

@@ -4,8 +4,9 @@
 //   p-00000000000000000001.ndjson   a segment of process-like records; the number is the first sequence in it
 //   s-00000000000000000042.ndjson   a segment of sample-like records
 //   state                           two lines, written in turn: the writer's accounting (struct spool_state)
-//   cursor                          one line, replaced whole by whoever delivers (struct spool_cursor)
 //   lock                            flock()ed by the one writer
+//   stream/                         of whoever delivers (mode 0711), the only place where it writes
+//   stream/cursor                   one line, replaced whole (struct spool_cursor; 0644, read by the writer)
 //
 // Every line of a segment is a JSON object, so `cat p-* | jq .` works. A frame is a frame line followed by `bytes`
 // bytes of NDJSON; a sealed segment ends with an end line. Frame, end, state and cursor lines have a fixed width

@@ -435,6 +435,7 @@ static void consume(struct spool_reader *reader, struct lane *lane, struct spool
 		.class = (enum spool_class)line->class,
 		.epoch = line->epoch,
 		.time_ns = line->time_ns,
+		.crc = (uint32_t)line->crc,
 		.data = lane->head.data,
 		.length = line->bytes,
 	};

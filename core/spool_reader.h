@@ -34,7 +34,8 @@ struct spool_item {
 	// damage that cost no record, SPOOL_COUNT_UNKNOWN at the end of the spool, where no later number tells.
 	uint64_t first, last, count;
 	enum spool_class class; // FRAME, and GAP with a file
-	uint64_t epoch, time_ns; // FRAME
+	uint64_t epoch, time_ns; // FRAME, and GAP of RECORDS: as in its frame line; else 0
+	uint32_t crc; // FRAME: CRC-32C of the data
 	const char *data; // FRAME: NDJSON, valid until the next call
 	size_t length;
 	enum spool_hole hole; // GAP

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/base/buf.h"
@@ -83,7 +84,7 @@ static int steps(const char *path, const struct spool_options *options)
 	unsigned long long first, second;
 	struct spool *spool;
 	uint64_t now = clock_boot_ns();
-	int result = spool_open(path, options, &spool), dir_fd;
+	int result = spool_open(path, options, &spool), dir_fd, stream_fd;
 
 	if (result < 0)
 		die("open", result);
@@ -97,9 +98,12 @@ static int steps(const char *path, const struct spool_options *options)
 			spool_tick(spool, now += 300000000);
 		} else if (sscanf(line, "ack %llu %llu", &first, &second) == 2) {
 			dir_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+			mkdirat(dir_fd, SPOOL_STREAM_DIRECTORY, 0700);
+			stream_fd = openat(dir_fd, SPOOL_STREAM_DIRECTORY, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 			result = spool_cursor_write(
-				dir_fd,
+				stream_fd,
 				&(struct spool_cursor){.acked = first, .delivered = second});
+			close(stream_fd);
 			close(dir_fd);
 			if (result < 0) // the streamer's trouble; it tries again
 				result = 0;

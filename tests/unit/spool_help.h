@@ -23,6 +23,7 @@
 #include "core/base/buf.h"
 #include "core/base/clock.h"
 #include "core/spool.h"
+#include "core/spool_files.h"
 #include "core/spool_reader.h"
 
 struct tally {
@@ -52,6 +53,19 @@ static inline int help_unlink(const char *path, const struct stat *info, int typ
 {
 	(void)info, (void)type, (void)where;
 	return remove(path);
+}
+
+// As whoever delivers does it, in the spool whose directory dir_fd is.
+static inline int help_cursor_write(int dir_fd, const struct spool_cursor *cursor)
+{
+	int stream_fd, result;
+
+	mkdirat(dir_fd, SPOOL_STREAM_DIRECTORY, 0700);
+	stream_fd = openat(dir_fd, SPOOL_STREAM_DIRECTORY, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	assert_true(stream_fd >= 0);
+	result = spool_cursor_write(stream_fd, cursor);
+	close(stream_fd);
+	return result;
 }
 
 static inline void help_remove(const char *path)

@@ -345,7 +345,7 @@ static void a_segment_that_is_being_delivered_is_not_dropped(void **state)
 	assert_true(help_has(path, "p-00000000000000000001.ndjson")); // behind it they went
 	cursor = (struct spool_cursor){
 		.epoch = stats.epoch, .acked = last, .delivered = held_records};
-	assert_int_equal(spool_cursor_write(dir_fd, &cursor), 0);
+	assert_int_equal(help_cursor_write(dir_fd, &cursor), 0);
 	spool_reader_release(reader, last);
 	spool_reader_close(reader);
 	help_tick(spool);
@@ -371,7 +371,7 @@ static void the_cursor_moves_records_from_pending_to_delivered(void **state)
 	for (uint64_t acked = 5; acked <= 1000; acked += 33) {
 		struct spool_cursor cursor = {.acked = acked, .delivered = acked};
 
-		assert_int_equal(spool_cursor_write(dir_fd, &cursor), 0);
+		assert_int_equal(help_cursor_write(dir_fd, &cursor), 0);
 		help_tick(spool);
 		stats = help_stats(spool);
 		assert_int_equal(stats.delivered, acked);
@@ -391,16 +391,16 @@ static void the_cursor_moves_records_from_pending_to_delivered(void **state)
 	for (int i = 0; i < 3; i++) {
 		struct spool_cursor cursor = {.acked = i ? 100 : 5000, .delivered = 100};
 
-		assert_int_equal(spool_cursor_write(dir_fd, &cursor), 0);
+		assert_int_equal(help_cursor_write(dir_fd, &cursor), 0);
 		if (i == 2)
-			help_spit(path, "cursor", "{\"cursor\":", 10);
+			help_spit(path, "stream/cursor", "{\"cursor\":", 10);
 		help_tick(spool);
 		assert_int_equal(help_stats(spool).delivered, stats.delivered);
 	}
 	// Numbers that the streamer passed but could not deliver are "damaged".
 	struct spool_cursor cursor = {.acked = 1000, .delivered = stats.delivered + 2};
 
-	assert_int_equal(spool_cursor_write(dir_fd, &cursor), 0);
+	assert_int_equal(help_cursor_write(dir_fd, &cursor), 0);
 	help_tick(spool);
 	stats = help_stats(spool);
 	assert_int_equal(stats.pending, 0);
@@ -432,7 +432,7 @@ static void a_segment_can_be_acknowledged_while_it_grows(void **state)
 				.delivered = stats.delivered + acked - stats.acked,
 			};
 
-			assert_int_equal(spool_cursor_write(dir_fd, &cursor), 0);
+			assert_int_equal(help_cursor_write(dir_fd, &cursor), 0);
 			help_tick(spool);
 			stats = help_stats(spool);
 			assert_int_equal(stats.delivered, cursor.delivered);
@@ -448,7 +448,7 @@ static void a_segment_can_be_acknowledged_while_it_grows(void **state)
 	// The cursor moves while the cap is being enforced: read in the middle of an append.
 	struct spool_cursor cursor = {.acked = stats.acked + 8, .delivered = stats.delivered + 8};
 
-	assert_int_equal(spool_cursor_write(dir_fd, &cursor), 0);
+	assert_int_equal(help_cursor_write(dir_fd, &cursor), 0);
 	for (uint32_t i = 0; i < 100; i++) {
 		assert_int_equal(help_append(spool, 7, SPOOL_SAMPLE), 0);
 		help_stats(spool);

@@ -16,6 +16,9 @@ struct json *agent_record_begin(struct agent *agent, const char *kind, enum reco
 {
 	struct json *json = batch_begin(&agent->batches[class]);
 
+	// The wall clock may have been set since the last round.
+	if (!agent->batches[class].count)
+		clock_offset_update(&agent->clock);
 	json_open_object(json);
 	json_put_string(json, "kind", kind);
 	json_put_u64(json, "time_ns", clock_to_real_ns(&agent->clock, boot_ns));

@@ -64,6 +64,7 @@ check_storm 'storm' 201
 check_storm 'storm by netlink events' 201 --source events
 # Only what lives long enough can be seen in /proc: the shell and its sleep.
 check_storm 'storm by /proc' 1 --source proc
+check clock_jumps clock_jumps tracer
 chmod 1777 /tmp
 PREFIX='as_nobody'
 check_storm 'storm as nobody' 1

@@ -529,7 +529,7 @@ static int begin(struct streamer *streamer)
 		return result;
 	}
 	streamer->gather.reader_flags = SPOOL_READER_HOLD;
-	if (setup->once && !spool_is_written(setup->spool_fd))
+	if (setup->final)
 		streamer->gather.reader_flags |= SPOOL_READER_FINAL;
 	streamer->gather.bytes_limit = setup->options->batch_bytes;
 	streamer->gather.records_limit = setup->options->batch_records;

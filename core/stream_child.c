@@ -319,6 +319,7 @@ int stream_by_hand(const struct stream_options *options, const char *spool_direc
 	if (result < 0)
 		return result;
 	setup.once = hand->once;
+	setup.final = hand->once && !spool_is_written(setup.spool_fd);
 	setup.tell = hand->tell;
 	setup.tell_context = hand->context;
 	*ret_report = (struct stream_report){.version = STREAM_REPORT_VERSION};

@@ -121,8 +121,7 @@ static const char *environment_any(const char *const names[])
 
 static void set_proxy(struct stream_http *http, bool loopback)
 {
-	static const char *const for_tls[] = {"https_proxy", "HTTPS_PROXY", "all_proxy",
-					      "ALL_PROXY", NULL};
+	static const char *const for_tls[] = {"https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY", NULL};
 	static const char *const for_plain[] = {"http_proxy", "all_proxy", "ALL_PROXY", NULL};
 	const struct stream_options *options = http->setup->options;
 	const char *proxy = options->proxy;
@@ -140,21 +139,19 @@ static void set_proxy(struct stream_http *http, bool loopback)
 		curl_easy_setopt(http->easy, CURLOPT_NOPROXY, options->no_proxy);
 }
 
-static int set_ca(struct stream_http *http, char why[STREAM_WHY_SIZE])
+// It may have been renewed since the start. Where only the starter could read it, what it read stays.
+static void set_ca(struct stream_http *http)
 {
-	const char *name = "";
-	int result = stream_ca_read(http->setup->ca_path, &http->ca, &name);
+	const struct buf *bundle = &http->setup->ca;
 	struct curl_blob blob = {.flags = CURL_BLOB_NOCOPY};
+	const char *name;
 
-	if (result < 0) {
-		snprintf(why, STREAM_WHY_SIZE, "%s: %s", name, strerror(-result));
-		return result;
-	}
-	blob.data = http->ca.data;
-	blob.len = http->ca.length;
+	if (stream_ca_read(http->setup->ca_path, &http->ca, &name) == 0 && http->ca.length > 0)
+		bundle = &http->ca;
+	blob.data = bundle->data;
+	blob.len = bundle->length;
 	curl_easy_setopt(http->easy, CURLOPT_CAINFO_BLOB, &blob);
 	curl_easy_setopt(http->easy, CURLOPT_PROXY_CAINFO_BLOB, &blob);
-	return 0;
 }
 
 static int set_pins(struct stream_http *http)
@@ -175,17 +172,15 @@ static int set_pins(struct stream_http *http)
 	return 0;
 }
 
-static int set_tls(struct stream_http *http, char why[STREAM_WHY_SIZE])
+static int set_tls(struct stream_http *http)
 {
 	const struct stream_setup *setup = http->setup;
-	int result = set_ca(http, why);
+	int result;
 
-	if (result < 0)
-		return result;
+	set_ca(http);
 	http->tls.own_ca = *setup->options->ca_file;
 	result = set_pins(http);
-	curl_easy_setopt(http->easy, CURLOPT_SSLVERSION,
-			 (long)CURL_SSLVERSION_TLSv1_2 | CURL_SSLVERSION_MAX_TLSv1_3);
+	curl_easy_setopt(http->easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2 | CURL_SSLVERSION_MAX_TLSv1_3);
 	curl_easy_setopt(http->easy, CURLOPT_PROXY_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
 	curl_easy_setopt(http->easy, CURLOPT_SSL_VERIFYPEER, 1L);
 	curl_easy_setopt(http->easy, CURLOPT_SSL_VERIFYHOST, 2L);
@@ -193,13 +188,11 @@ static int set_tls(struct stream_http *http, char why[STREAM_WHY_SIZE])
 	curl_easy_setopt(http->easy, CURLOPT_SSL_CTX_FUNCTION, on_tls);
 	curl_easy_setopt(http->easy, CURLOPT_SSL_CTX_DATA, http);
 	if (setup->client_cert.length) {
-		struct curl_blob blob = {setup->client_cert.data, setup->client_cert.length,
-					 CURL_BLOB_NOCOPY};
+		struct curl_blob blob = {setup->client_cert.data, setup->client_cert.length, CURL_BLOB_NOCOPY};
 
 		curl_easy_setopt(http->easy, CURLOPT_SSLCERT_BLOB, &blob);
 		// mbedTLS takes PEM only with its closing NUL counted.
-		blob = (struct curl_blob){setup->client_key.data, setup->client_key.length + 1,
-					  CURL_BLOB_NOCOPY};
+		blob = (struct curl_blob){setup->client_key.data, setup->client_key.length + 1, CURL_BLOB_NOCOPY};
 		curl_easy_setopt(http->easy, CURLOPT_SSLKEY_BLOB, &blob);
 	}
 	return result;
@@ -220,8 +213,7 @@ static int set_up(struct stream_http *http, char why[STREAM_WHY_SIZE])
 	curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
 	curl_easy_setopt(easy, CURLOPT_USERAGENT, "tracer/" TRACER_VERSION);
 	curl_easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L);
-	curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS,
-			 (long)(options->connect_timeout_ns / NS_PER_MS));
+	curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)(options->connect_timeout_ns / NS_PER_MS));
 	curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)(options->request_timeout_ns / NS_PER_MS));
 	curl_easy_setopt(easy, CURLOPT_LOW_SPEED_LIMIT, (long)SLOW_BYTES_S);
 	curl_easy_setopt(easy, CURLOPT_LOW_SPEED_TIME, (long)SLOW_S);
@@ -233,7 +225,7 @@ static int set_up(struct stream_http *http, char why[STREAM_WHY_SIZE])
 	curl_easy_setopt(easy, CURLOPT_POST, 1L);
 	curl_easy_setopt(easy, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
 	set_proxy(http, stream_host_is_loopback(http->tls.host));
-	return http->over_tls ? set_tls(http, why) : 0;
+	return http->over_tls ? set_tls(http) : 0;
 }
 
 int stream_http_open(const struct stream_setup *setup, bool (*stop)(void *), void *context,
@@ -309,23 +301,38 @@ static CURLcode run(struct stream_http *http)
 	return result;
 }
 
+// What libcurl and mbedTLS say of a connection that never carried an answer, where that does not say enough.
 static void say_failure(struct stream_http *http, CURLcode result)
 {
 	struct stream_answer *answer = http->answer;
-	const char *text = http->tls.why[0] ? http->tls.why
-			   : http->error[0] ? http->error
-					    : curl_easy_strerror(result);
-	char why[STREAM_WHY_SIZE];
+	const char *text = http->error[0] ? http->error : curl_easy_strerror(result);
+	char whole[CURL_ERROR_SIZE + 512];
+	bool cut = result == CURLE_SEND_ERROR || result == CURLE_RECV_ERROR,
+	     shaking = result == CURLE_SSL_CONNECT_ERROR;
+	long fresh = 0;
 
+	curl_easy_getinfo(http->easy, CURLINFO_NUM_CONNECTS, &fresh);
+	cut = (cut && fresh) || (shaking && strstr(text, " failure: "));
+	if (http->tls.why[0])
+		snprintf(whole, sizeof(whole), "%s", http->tls.why);
+	else if (http->over_tls && strstr(text, "X509"))
+		snprintf(whole, sizeof(whole), "certificate of %s refused: it cannot be read (%s)", http->tls.host,
+			 text);
+	else if (http->over_tls && cut)
+		snprintf(whole, sizeof(whole),
+			 "%s ended the connection at the end of the handshake (%s): does it ask for a client "
+			 "certificate%s?",
+			 http->tls.host, text, http->setup->client_cert.length ? ", and not take this one" : "");
+	else
+		snprintf(whole, sizeof(whole), "%s", text);
 	answer->status = 0;
-	stream_text_clean(answer->error, sizeof(answer->error), text, strlen(text));
-	// The bundle may have been renewed since it was read.
+	stream_text_clean(answer->error, sizeof(answer->error), whole, strlen(whole));
 	if (result == CURLE_PEER_FAILED_VERIFICATION)
-		set_ca(http, why);
+		set_ca(http);
 }
 
-static void request(struct stream_http *http, const char *path, struct curl_slist *headers,
-		    const void *body, size_t length, struct stream_answer *answer)
+static void request(struct stream_http *http, const char *path, struct curl_slist *headers, const void *body,
+		    size_t length, struct stream_answer *answer)
 {
 	CLEANUP(buf_free) struct buf url = BUF_INIT;
 	size_t base = strlen(http->setup->options->url);
@@ -386,8 +393,7 @@ static struct curl_slist *headers_common(const char *token, const char *type, bo
 	return header_add(list, failed, "Expect:");
 }
 
-void stream_http_enrol(struct stream_http *http, const struct stream_identity *identity,
-		       struct stream_answer *answer)
+void stream_http_enrol(struct stream_http *http, const struct stream_identity *identity, struct stream_answer *answer)
 {
 	CLEANUP(buf_free) struct buf body = BUF_INIT;
 	struct json json = json_to(&body);
@@ -397,8 +403,7 @@ void stream_http_enrol(struct stream_http *http, const struct stream_identity *i
 	json_open_object(&json);
 	json_put_string(&json, "host_id", identity->host_id);
 	json_put_string(&json, "host", http->setup->host);
-	json_put_string(&json, "machine_id",
-			http->setup->machine_id[0] ? http->setup->machine_id : NULL);
+	json_put_string(&json, "machine_id", http->setup->machine_id[0] ? http->setup->machine_id : NULL);
 	json_close_object(&json);
 	headers = headers_common(http->setup->token.data, "application/json", &failed);
 	if (identity->token[0])
@@ -409,22 +414,18 @@ void stream_http_enrol(struct stream_http *http, const struct stream_identity *i
 }
 
 void stream_http_post(struct stream_http *http, const struct stream_identity *identity,
-		      const struct stream_batch *batch, uint64_t after,
-		      struct stream_answer *answer)
+		      const struct stream_batch *batch, uint64_t after, struct stream_answer *answer)
 {
 	bool failed = false;
-	struct curl_slist *headers =
-		headers_common(identity->token, "application/x-ndjson", &failed);
+	struct curl_slist *headers = headers_common(identity->token, "application/x-ndjson", &failed);
 
 	headers = header_add(headers, &failed, "Content-Encoding: gzip");
 	headers = header_add(headers, &failed, "Content-Digest: %s", batch->digest);
 	headers = header_add(headers, &failed, "Tracer-Host: %s", identity->host_id);
-	headers = header_add(headers, &failed, "Tracer-Epoch: %016llx",
-			     (unsigned long long)batch->epoch);
-	headers = header_add(headers, &failed, "Tracer-Sequence: %llu-%llu",
-			     (unsigned long long)batch->first, (unsigned long long)batch->last);
+	headers = header_add(headers, &failed, "Tracer-Epoch: %016llx", (unsigned long long)batch->epoch);
+	headers = header_add(headers, &failed, "Tracer-Sequence: %llu-%llu", (unsigned long long)batch->first,
+			     (unsigned long long)batch->last);
 	headers = header_add(headers, &failed, "Tracer-After: %llu", (unsigned long long)after);
-	request(http, "/api/v1/ingest", failed ? NULL : headers, batch->body.data,
-		batch->body.length, answer);
+	request(http, "/api/v1/ingest", failed ? NULL : headers, batch->body.data, batch->body.length, answer);
 	curl_slist_free_all(headers);
 }

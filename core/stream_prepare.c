@@ -31,6 +31,7 @@ void stream_setup_free(struct stream_setup *setup)
 			close(*fds[i]);
 		*fds[i] = -1;
 	}
+	buf_free(&setup->ca);
 	buf_free(&setup->token);
 	buf_free(&setup->client_cert);
 	buf_free(&setup->client_key);
@@ -209,7 +210,6 @@ static void names_read(struct stream_setup *setup)
 static int files_read(struct stream_setup *setup, char why[STREAM_WHY_SIZE])
 {
 	const struct stream_options *options = setup->options;
-	CLEANUP(buf_free) struct buf bundle = BUF_INIT;
 	const char *name;
 	int result = token_read(setup, why);
 
@@ -227,7 +227,7 @@ static int files_read(struct stream_setup *setup, char why[STREAM_WHY_SIZE])
 		snprintf(setup->ca_path, sizeof(setup->ca_path), "%s", options->ca_file);
 	else
 		stream_ca_find(setup->ca_path);
-	result = stream_ca_read(setup->ca_path, &bundle, &name);
+	result = stream_ca_read(setup->ca_path, &setup->ca, &name);
 	return result < 0 ? say(why, name, result) : 0;
 }
 

@@ -28,8 +28,10 @@ struct stream_setup {
 	struct buf client_cert, client_key;
 	char host[256], machine_id[64];
 	char ca_path[256]; // "" the embedded bundle
+	struct buf ca; // as it was read at the start
 	int report_fd; // where reports go, and whose end of file says stop; -1 by hand
 	bool once;
+	bool final; // nobody writes the spool any more
 	uint64_t restarts;
 	stream_tell_fn *tell;
 	void *tell_context;

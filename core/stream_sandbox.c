@@ -142,6 +142,8 @@ static uint64_t landlock(const struct stream_setup *setup)
 	allow(fd, setup->state_fd, own, rules.handled_fs);
 	if (setup->ca_path[0])
 		allow_file(fd, setup->ca_path, rules.handled_fs);
+	allow_path(fd, "/dev/random", FS_READ_FILE, rules.handled_fs); // where mbedTLS looks
+	allow_path(fd, "/dev/urandom", FS_READ_FILE, rules.handled_fs);
 	for (size_t i = 0; i < sizeof(resolver) / sizeof(resolver[0]); i++)
 		allow_file(fd, resolver[i], rules.handled_fs);
 	return syscall(SYS_landlock_restrict_self, fd, 0) == 0 ? (uint64_t)version : 0;

@@ -66,8 +66,7 @@ bool stream_pin_valid(const char *pin)
 	size_t length;
 
 	return strncmp(pin, PIN_PREFIX, strlen(PIN_PREFIX)) == 0 &&
-	       mbedtls_base64_decode(sum, sizeof(sum), &length,
-				     (const unsigned char *)pin + strlen(PIN_PREFIX),
+	       mbedtls_base64_decode(sum, sizeof(sum), &length, (const unsigned char *)pin + strlen(PIN_PREFIX),
 				     strlen(pin) - strlen(PIN_PREFIX)) == 0 &&
 	       length == sizeof(sum);
 }
@@ -78,8 +77,7 @@ static void say(struct stream_tls *tls, const mbedtls_x509_crt *certificate, con
 
 	mbedtls_x509_dn_gets(subject, sizeof(subject), &certificate->subject);
 	stream_text_clean(safe, sizeof(safe), subject, strlen(subject));
-	snprintf(tls->why, sizeof(tls->why), "certificate of %.80s refused: \"%.100s\" %.120s",
-		 tls->host, safe, text);
+	snprintf(tls->why, sizeof(tls->why), "certificate of %.80s refused: \"%.100s\" %.120s", tls->host, safe, text);
 }
 
 static void say_time(struct stream_tls *tls, const mbedtls_x509_crt *certificate, bool expired)
@@ -88,8 +86,8 @@ static void say_time(struct stream_tls *tls, const mbedtls_x509_crt *certificate
 	char text[96];
 
 	snprintf(text, sizeof(text), "%s %04d-%02d-%02d %02d:%02d UTC%s",
-		 expired ? "expired on" : "is not valid before", time->year, time->mon, time->day,
-		 time->hour, time->min, expired ? "" : "; is this host's clock right?");
+		 expired ? "expired on" : "is not valid before", time->year, time->mon, time->day, time->hour,
+		 time->min, expired ? "" : "; is this host's clock right?");
 	say(tls, certificate, text);
 }
 
@@ -111,18 +109,19 @@ static void explain(struct stream_tls *tls, const mbedtls_x509_crt *certificate,
 static int verify(void *context, mbedtls_x509_crt *certificate, int depth, uint32_t *flags)
 {
 	struct stream_tls *tls = context;
-	bool pins = tls->pins && tls->pins[0],
-	     met = pins && depth == 0 && pin_met(tls, certificate);
+	bool pins = tls->pins && tls->pins[0], met = pins && depth == 0 && pin_met(tls, certificate);
 
 	if (depth > 0 && !stream_constraint_allows(certificate, tls->host)) {
 		*flags |= MBEDTLS_X509_BADCERT_OTHER;
 		say(tls, certificate, "may not vouch for this name (name constraints)");
 		return 0;
 	}
-	if (depth == 0 && mbedtls_x509_crt_check_extended_key_usage(
-				  certificate, MBEDTLS_OID_SERVER_AUTH,
-				  MBEDTLS_OID_SIZE(MBEDTLS_OID_SERVER_AUTH)) != 0)
+	if (depth == 0 && mbedtls_x509_crt_check_extended_key_usage(certificate, MBEDTLS_OID_SERVER_AUTH,
+								    MBEDTLS_OID_SIZE(MBEDTLS_OID_SERVER_AUTH)) != 0)
 		*flags |= MBEDTLS_X509_BADCERT_EXT_KEY_USAGE;
+	// Every cipher suite here has the server sign.
+	if (depth == 0 && mbedtls_x509_crt_check_key_usage(certificate, MBEDTLS_X509_KU_DIGITAL_SIGNATURE) != 0)
+		*flags |= MBEDTLS_X509_BADCERT_KEY_USAGE;
 	if (met && !tls->own_ca)
 		*flags &= ~(uint32_t)MBEDTLS_X509_BADCERT_NOT_TRUSTED;
 	if (depth == 0 && pins && !met) {

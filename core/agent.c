@@ -60,14 +60,20 @@ static void after_drain(void *context, uint32_t records)
 	agent_flush(agent);
 }
 
-static void identity_read(struct agent *agent)
+static int identity_read(struct agent *agent)
 {
 	CLEANUP(buf_free) struct buf boot = BUF_INIT;
+	struct json json;
 
 	if (gethostname(agent->host, sizeof(agent->host) - 1))
 		snprintf(agent->host, sizeof(agent->host), "unknown");
 	if (!fs_read("/proc/sys/kernel/random/boot_id", 64, &boot) && boot.data)
 		snprintf(agent->boot, sizeof(agent->boot), "%.36s", boot.data);
+	json = json_to(&agent->origin);
+	json.comma = true;
+	json_put_string(&json, "host", agent->host);
+	json_put_string(&json, "boot", agent->boot);
+	return buf_error(&agent->origin);
 }
 
 static void modules_tick(struct agent *agent, uint64_t now_ns)
@@ -161,9 +167,10 @@ int agent_new(const struct agent_options *options, struct agent **ret_agent, str
 	for (int class = 0; class < RECORD_CLASS_END; class++)
 		batch_init(&agent->batches[class], (enum record_class)class, sinks_write, agent);
 	clock_offset_update(&agent->clock);
-	identity_read(agent);
+	result = identity_read(agent);
 	record_host_read(&agent->record_host);
-	result = rooms_open(agent, why);
+	if (!result)
+		result = rooms_open(agent, why);
 	if (result < 0 && !why->length)
 		buf_printf(why, "starting: %s", strerror(-result));
 	if (!result && options->fallback)
@@ -235,6 +242,7 @@ void agent_free(struct agent *agent)
 	cgroup_sampler_free(agent->cgroup_sampler);
 	cgroup_table_free(agent->cgroups);
 	rules_free(agent->rules);
+	buf_free(&agent->origin);
 	for (int class = 0; class < RECORD_CLASS_END; class++)
 		batch_free(&agent->batches[class]);
 	free(agent);
@@ -254,6 +262,7 @@ int agent_reload(struct agent *agent, struct buf *why)
 		rules_free(fresh);
 		return result;
 	}
+	process_programs_forget(agent->processes); // what they say is plain, the new ones may hide
 	correlate_set_rules(agent->correlate, fresh);
 	rules_free(agent->rules);
 	agent->rules = fresh;

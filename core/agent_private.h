@@ -24,6 +24,7 @@ struct agent {
 	struct record_host record_host;
 	char host[256];
 	char boot[40];
+	struct buf origin; // the members host and boot of every record
 	uint64_t start_boot_ns;
 	struct loader loader;
 	struct reader *reader; // NULL: fallback

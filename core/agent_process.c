@@ -128,7 +128,7 @@ static void args_redact(struct agent *agent, struct process *process)
 	const char *args;
 	uint32_t size;
 
-	if (!image->args)
+	if (!image->args || image->program->plain)
 		return;
 	arena_init(&arena, 4096);
 	if (rules_redact(agent->rules, image->args, image->args_size, &arena, &args, &size) < 0) {
@@ -147,6 +147,8 @@ static void args_redact(struct agent *agent, struct process *process)
 		};
 		if (process_set_strings(process, &strings) < 0)
 			process->image->args_size = 0;
+	} else {
+		process_program_plain(agent->processes, process);
 	}
 	arena_free(&arena);
 }

@@ -22,8 +22,7 @@ struct json *agent_record_begin(struct agent *agent, const char *kind, enum reco
 	json_open_object(json);
 	json_put_string(json, "kind", kind);
 	json_put_u64(json, "time_ns", clock_to_real_ns(&agent->clock, boot_ns));
-	json_put_string(json, "host", agent->host);
-	json_put_string(json, "boot", agent->boot);
+	json_raw(json, agent->origin.data, agent->origin.length);
 	return json;
 }
 

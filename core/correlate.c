@@ -18,7 +18,7 @@ enum process_bit {
 		1 << 2, // its cgroup's job was looked at; below, a task may have joined an engine
 };
 
-enum { PARENTS_SEEN = 3, SIBLINGS_SEEN = 256, BOUNDARY_LEVELS = 3 };
+enum { SIBLINGS_SEEN = 256, BOUNDARY_LEVELS = 3 };
 
 static const char default_engine[] = "command";
 
@@ -323,47 +323,6 @@ static int enter_job(struct correlate *correlate, struct process *process,
 
 // --- what the agent calls ------------------------------------------------------------------------------------------
 
-static struct rule_subject subject_of(const struct process *process)
-{
-	const struct image *image = process->image;
-	const struct cgroup *cgroup = process->cgroup;
-
-	return (struct rule_subject){
-		.comm = image->comm,
-		.exe = image->exe,
-		.script = image->script,
-		.interpreter = image->interpreter,
-		.args = image->args,
-		.args_size = image->args_size,
-		.cwd = image->cwd,
-		.uid = process->uid,
-		.cgroup_path = cgroup ? cgroup->path : NULL,
-		.container_runtime = cgroup && cgroup->container_id ? cgroup->runtime : NULL,
-		.ecs_task = cgroup ? cgroup->ecs_task : NULL,
-		.container_id = cgroup ? cgroup->container_id : NULL,
-		.pod_uid = cgroup ? cgroup->pod_uid : NULL,
-		.slurm_step = cgroup ? cgroup->slurm_step : NULL,
-		.slurm_job = cgroup ? cgroup->slurm_job : -1,
-		.engine = process->run ? process->run->engine : NULL,
-	};
-}
-
-static int match(struct correlate *correlate, const struct process *process,
-		 struct rule_result *ret_result)
-{
-	struct rule_subject subjects[1 + PARENTS_SEEN];
-	const struct process *each = process;
-	int count = 0;
-
-	for (; each && each->image && count < 1 + PARENTS_SEEN; each = each->parent, count++) {
-		subjects[count] = subject_of(each);
-		if (count)
-			subjects[count - 1].parent = &subjects[count];
-	}
-	arena_reset(&correlate->arena);
-	return rules_match(correlate->rules, subjects, &correlate->arena, ret_result);
-}
-
 int correlate_root(struct correlate *correlate, struct process *process, const char *name)
 {
 	struct run *run;
@@ -467,7 +426,7 @@ int correlate_exec(struct correlate *correlate, struct process *process)
 {
 	struct rule_result result;
 	bool inherited = is_boundary(process);
-	int error = match(correlate, process, &result);
+	int error = match_process(correlate, process, &result);
 
 	if (error)
 		return error;
@@ -484,7 +443,7 @@ int correlate_exec(struct correlate *correlate, struct process *process)
 int correlate_cgroup(struct correlate *correlate, struct process *process)
 {
 	struct rule_result result;
-	int error = match(correlate, process, &result);
+	int error = match_process(correlate, process, &result);
 
 	if (error)
 		return error;

@@ -75,8 +75,11 @@ struct task_private {
 	bool sample_joint; // more than one sample: it has none
 };
 
+struct answers;
+
 struct correlate {
 	const struct rules *rules;
+	struct answers *answers; // of the rules, kept
 	char boot[9]; // first 8 digits of the boot id
 	struct arena arena; // of one call
 	struct names names;
@@ -116,6 +119,17 @@ struct task_private *task_find(struct correlate *correlate, const struct run *ru
 int joins_add(struct correlate *correlate, struct process *process, const struct rule_result *result);
 void joins_release(struct correlate *correlate, struct process *process);
 void joins_write(const struct process *process, struct json *json);
+
+// --- the question to the rules (core/correlate_match.c) -----------------------------------------------------------
+
+enum { PARENTS_SEEN = 3 };
+
+// Strings in the result live until the next call. -ENOMEM.
+int match_process(struct correlate *correlate, const struct process *process, struct rule_result *ret_result);
+
+struct answers *answers_new(void); // NULL when memory is out
+void answers_forget(struct answers *answers); // takes NULL, as does
+void answers_free(struct answers *answers);
 
 // --- names and samples of tasks (core/correlate_task.c) --------------------------------------------------------------
 

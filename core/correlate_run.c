@@ -283,7 +283,8 @@ int correlate_new(const struct rules *rules, const char *boot_id, struct correla
 	correlate->runs = calloc(TABLE_SLOTS, sizeof(struct run_private *));
 	correlate->tasks = calloc(TABLE_SLOTS, sizeof(struct task_private *));
 	arena_init(&correlate->arena, 16384);
-	if (!correlate->runs || !correlate->tasks) {
+	correlate->answers = answers_new();
+	if (!correlate->runs || !correlate->tasks || !correlate->answers) {
 		correlate_free(correlate);
 		return -ENOMEM;
 	}
@@ -302,6 +303,7 @@ void correlate_free(struct correlate *correlate)
 		for (struct task_private *task = correlate->tasks[i]; task; task = task->hash_next)
 			task->owner = NULL;
 	names_free(&correlate->names);
+	answers_free(correlate->answers);
 	arena_free(&correlate->arena);
 	free(correlate->runs);
 	free(correlate->tasks);
@@ -311,4 +313,5 @@ void correlate_free(struct correlate *correlate)
 void correlate_set_rules(struct correlate *correlate, const struct rules *rules)
 {
 	correlate->rules = rules;
+	answers_forget(correlate->answers);
 }

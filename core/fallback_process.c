@@ -415,6 +415,7 @@ static struct counters counters_at_exec(const struct process *process, bool fork
 
 void fallback_execed(struct watched *watched, uint64_t boot_ns, bool from_event)
 {
+	struct process_table *table = agent_processes(watched->fallback->agent);
 	struct process *process = watched->process;
 	struct event_identity identity = {0};
 	struct image_strings strings = {0};
@@ -428,7 +429,7 @@ void fallback_execed(struct watched *watched, uint64_t boot_ns, bool from_event)
 		arena_free(&arena);
 		return;
 	}
-	if (process_add_image(process, boot_ns, identity.comm, &strings) == 0) {
+	if (process_add_image(table, process, boot_ns, identity.comm, &strings) == 0) {
 		process->image->at_start = counters_at_exec(process, forked);
 		process->quality[FIGURE_ARGS] = strings.args ? QUALITY_SAMPLED : QUALITY_UNKNOWN;
 		watched->args_missed = result < 0;

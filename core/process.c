@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The process table: chained entries in buckets by pid, which double when full. One pid may have several entries: one
 // that lives, and ended ones that wait for their final figures. An entry owns its images;
-// their strings are one counted allocation, so that forked children do not copy them. Nothing here knows of modules,
+// their strings are core/program.c's. Nothing here knows of modules,
 // rules or records.
 #include "core/process.h"
 
@@ -9,18 +9,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/pool.h"
+#include "core/program.h"
+
+enum { BUCKETS_AT_START = 1024 };
+
 struct process_table {
 	struct process **buckets;
 	size_t bucket_count; // a power of two
 	size_t count;
+	struct pool processes, images;
+	struct program *nothing; // of an image whose strings are not known
+	struct programs programs;
 };
-
-struct program {
-	uint32_t references;
-	struct image_strings strings;
-};
-
-enum { BUCKETS_AT_START = 1024 };
 
 const char *quality_name(enum quality quality)
 {
@@ -48,6 +49,19 @@ const char *blocked_name(enum blocked blocked)
 	return names[blocked];
 }
 
+const struct counters *process_counters(const struct process *process, bool known)
+{
+	static const struct counters unknown = {
+		.cpu_ns = UNKNOWN, .utime_ns = UNKNOWN, .stime_ns = UNKNOWN, .run_delay_ns = UNKNOWN,
+		.voluntary_switches = UNKNOWN, .involuntary_switches = UNKNOWN, .minor_faults = UNKNOWN,
+		.major_faults = UNKNOWN, .rchar_bytes = UNKNOWN, .wchar_bytes = UNKNOWN, .read_syscalls = UNKNOWN,
+		.write_syscalls = UNKNOWN, .read_bytes = UNKNOWN, .write_bytes = UNKNOWN,
+		.cancelled_write_bytes = UNKNOWN,
+	};
+
+	return known ? &process->counters : &unknown;
+}
+
 uint64_t counters_user_ns(const struct counters *counters)
 {
 	uint64_t ticks = counters->utime_ns + counters->stime_ns;
@@ -59,54 +73,60 @@ uint64_t counters_user_ns(const struct counters *counters)
 	return (uint64_t)((double)counters->cpu_ns * ((double)counters->utime_ns / (double)ticks));
 }
 
+static void image_free(struct process_table *table, struct image *image)
+{
+	program_release(image->program);
+	pool_give(&table->images, image);
+}
+
+static void image_free_all(struct process_table *table, struct image *image)
+{
+	while (image) {
+		struct image *next = image->next;
+
+		image_free(table, image);
+		image = next;
+	}
+}
+
 int process_table_new(struct process_table **ret_table)
 {
 	struct process_table *table = calloc(1, sizeof(*table));
 
 	if (!table)
 		return -ENOMEM;
+	pool_init(&table->processes, sizeof(struct process));
+	pool_init(&table->images, sizeof(struct image));
 	table->bucket_count = BUCKETS_AT_START;
 	table->buckets = calloc(table->bucket_count, sizeof(*table->buckets));
-	if (!table->buckets) {
-		free(table);
+	table->nothing = program_new(&(struct image_strings){ 0 });
+	if (!table->buckets || !table->nothing) {
+		process_table_free(table);
 		return -ENOMEM;
 	}
 	*ret_table = table;
 	return 0;
 }
 
-static void image_free(struct image *image)
-{
-	if (image->program && --image->program->references == 0)
-		free(image->program);
-	free(image);
-}
-
-static void image_free_all(struct image *image)
-{
-	while (image) {
-		struct image *next = image->next;
-
-		image_free(image);
-		image = next;
-	}
-}
-
 void process_table_free(struct process_table *table)
 {
 	if (!table)
 		return;
-	for (size_t i = 0; i < table->bucket_count; i++) {
+	for (size_t i = 0; table->buckets && i < table->bucket_count; i++) {
 		struct process *process = table->buckets[i];
 
 		while (process) {
 			struct process *next = process->hash_next;
 
-			image_free_all(process->images);
-			free(process);
+			image_free_all(table, process->images);
+			pool_give(&table->processes, process);
 			process = next;
 		}
 	}
+	programs_forget(&table->programs);
+	program_release(table->nothing);
+	pool_free(&table->processes);
+	pool_free(&table->images);
 	free(table->buckets);
 	free(table);
 }
@@ -201,6 +221,57 @@ void process_relink(struct process_table *table, struct process *process)
 		parent_link(process, parent);
 }
 
+static void image_use(struct image *image, struct program *program)
+{
+	program->uses++;
+	image->program = program;
+	image->exe = program->strings.exe;
+	image->script = program->strings.script;
+	image->interpreter = program->strings.interpreter;
+	image->cwd = program->strings.cwd;
+	image->args = program->strings.args;
+	image->args_size = program->strings.args_size;
+	image->args_total = program->strings.args_total;
+}
+
+// A process that execs for ever keeps its first image and the latest ones.
+static void images_bound(struct process_table *table, struct process *process)
+{
+	struct image *second = process->images->next;
+
+	if (process->image_count <= IMAGES_MAX || second == process->image)
+		return;
+	process->images->next = second->next;
+	image_free(table, second);
+	process->image_count--;
+	process->images_dropped++;
+}
+
+// Takes over the reference to the program.
+static int image_append(struct process_table *table, struct process *process, uint64_t start_boot_ns,
+			const char comm[PROC_COMM_SIZE], struct program *program)
+{
+	struct image *image = program ? pool_take(&table->images) : NULL;
+
+	if (!image) {
+		program_release(program);
+		return -ENOMEM;
+	}
+	image_use(image, program);
+	image->start_boot_ns = start_boot_ns;
+	image->peak_rss_bytes = UNKNOWN;
+	memcpy(image->comm, comm, PROC_COMM_SIZE);
+	image->comm[PROC_COMM_SIZE - 1] = '\0';
+	if (process->image)
+		process->image->next = image;
+	else
+		process->images = image;
+	process->image = image;
+	process->image_count++;
+	images_bound(table, process);
+	return 0;
+}
+
 static void figures_unknown(struct process *process)
 {
 	process->rss_bytes = process->peak_rss_bytes = UNKNOWN;
@@ -219,7 +290,7 @@ int process_add(struct process_table *table, const struct event_identity *identi
 
 	if (process_find(table, pid) || process_find_exact(table, pid, identity->process.start_ns))
 		return -EEXIST;
-	process = calloc(1, sizeof(*process));
+	process = pool_take(&table->processes);
 	if (!process)
 		return -ENOMEM;
 	process->pid = pid;
@@ -234,9 +305,10 @@ int process_add(struct process_table *table, const struct event_identity *identi
 	memcpy(process->namespaces, identity->namespaces, sizeof(process->namespaces));
 	process->cgroup_id = identity->cgroup_id;
 	figures_unknown(process);
-	result = process_add_image(process, process->start_boot_ns, identity->comm, &(struct image_strings){ 0 });
+	table->nothing->references++;
+	result = image_append(table, process, process->start_boot_ns, identity->comm, table->nothing);
 	if (result < 0) {
-		free(process);
+		pool_give(&table->processes, process);
 		return result;
 	}
 	if (table->count >= table->bucket_count)
@@ -250,100 +322,20 @@ int process_add(struct process_table *table, const struct event_identity *identi
 	return 0;
 }
 
-static size_t text_size(const char *text)
+int process_add_image(struct process_table *table, struct process *process, uint64_t start_boot_ns,
+		      const char comm[PROC_COMM_SIZE], const struct image_strings *strings)
 {
-	return text ? strlen(text) + 1 : 0;
+	return image_append(table, process, start_boot_ns, comm, program_of(&table->programs, strings));
 }
 
-static const char *text_copy(char **cursor, const char *text)
+void process_program_plain(struct process_table *table, struct process *process)
 {
-	size_t size = text_size(text);
-	char *copy = *cursor;
-
-	if (!text)
-		return NULL;
-	memcpy(copy, text, size);
-	*cursor += size;
-	return copy;
+	program_plain(&table->programs, process->image->program);
 }
 
-static struct program *program_new(const struct image_strings *strings)
+void process_programs_forget(struct process_table *table)
 {
-	size_t size = text_size(strings->exe) + text_size(strings->script) + text_size(strings->interpreter) +
-		      text_size(strings->cwd) + strings->args_size + 1;
-	struct program *program = calloc(1, sizeof(*program) + size);
-	struct image_strings *own;
-	char *cursor;
-
-	if (!program)
-		return NULL;
-	program->references = 1;
-	own = &program->strings;
-	cursor = (char *)(program + 1);
-	own->exe = text_copy(&cursor, strings->exe);
-	own->script = text_copy(&cursor, strings->script);
-	own->interpreter = text_copy(&cursor, strings->interpreter);
-	own->cwd = text_copy(&cursor, strings->cwd);
-	own->args_total = strings->args_total;
-	if (strings->args && strings->args_size) {
-		memcpy(cursor, strings->args, strings->args_size);
-		own->args = cursor;
-		own->args_size = strings->args_size;
-		if (cursor[own->args_size - 1])
-			cursor[own->args_size++] = '\0';
-	}
-	return program;
-}
-
-static void image_use(struct image *image, struct program *program)
-{
-	image->program = program;
-	image->exe = program->strings.exe;
-	image->script = program->strings.script;
-	image->interpreter = program->strings.interpreter;
-	image->cwd = program->strings.cwd;
-	image->args = program->strings.args;
-	image->args_size = program->strings.args_size;
-	image->args_total = program->strings.args_total;
-}
-
-// A process that execs for ever keeps its first image and the latest ones.
-static void images_bound(struct process *process)
-{
-	struct image *second = process->images->next;
-
-	if (process->image_count <= IMAGES_MAX || second == process->image)
-		return;
-	process->images->next = second->next;
-	image_free(second);
-	process->image_count--;
-	process->images_dropped++;
-}
-
-int process_add_image(struct process *process, uint64_t start_boot_ns, const char comm[PROC_COMM_SIZE],
-		      const struct image_strings *strings)
-{
-	struct image *image = calloc(1, sizeof(*image));
-	struct program *program = program_new(strings);
-
-	if (!image || !program) {
-		free(image);
-		free(program);
-		return -ENOMEM;
-	}
-	image_use(image, program);
-	image->start_boot_ns = start_boot_ns;
-	image->peak_rss_bytes = UNKNOWN;
-	memcpy(image->comm, comm, PROC_COMM_SIZE);
-	image->comm[PROC_COMM_SIZE - 1] = '\0';
-	if (process->image)
-		process->image->next = image;
-	else
-		process->images = image;
-	process->image = image;
-	process->image_count++;
-	images_bound(process);
-	return 0;
+	programs_forget(&table->programs);
 }
 
 int process_set_strings(struct process *process, const struct image_strings *strings)
@@ -353,8 +345,7 @@ int process_set_strings(struct process *process, const struct image_strings *str
 
 	if (!program)
 		return -ENOMEM;
-	if (--image->program->references == 0)
-		free(image->program);
+	program_release(image->program);
 	image_use(image, program);
 	return 0;
 }
@@ -365,8 +356,7 @@ void process_share_image(struct process *process, const struct process *parent)
 	struct program *program = parent->image->program;
 
 	program->references++;
-	if (--image->program->references == 0)
-		free(image->program);
+	program_release(image->program);
 	image_use(image, program);
 	image->forked = true;
 }
@@ -384,8 +374,8 @@ void process_remove(struct process_table *table, struct process *process)
 	while (process->children)
 		parent_unlink(process->children);
 	parent_unlink(process);
-	image_free_all(process->images);
-	free(process);
+	image_free_all(table, process->images);
+	pool_give(&table->processes, process);
 }
 
 void process_each(struct process_table *table, void (*visit)(void *context, struct process *process), void *context)

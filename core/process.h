@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "bpf/proc.h"
+#include "core/program.h"
 
 // UINT64_MAX stands for "unknown" in every uint64_t figure; it is written as null.
 #define UNKNOWN UINT64_MAX
@@ -47,9 +48,6 @@ enum blocked {
 
 // As in the record's member blocked_ns.
 const char *blocked_name(enum blocked blocked);
-
-// The strings of an image; shared by a parent and the children it forked until they exec.
-struct program;
 
 enum { IMAGES_MAX = 64 }; // kept of one process: the first and the latest; what is dropped between adds to the first
 
@@ -143,6 +141,9 @@ static inline bool process_counted(const struct process *process)
 	return process->quality[FIGURE_CPU] != QUALITY_UNKNOWN || process->quality[FIGURE_IO] != QUALITY_UNKNOWN;
 }
 
+// The counters as a record shows them: all unknown when none were read.
+const struct counters *process_counters(const struct process *process, bool known);
+
 struct process_table;
 
 int process_table_new(struct process_table **ret_table);
@@ -162,16 +163,16 @@ int process_add(struct process_table *table, const struct event_identity *identi
 void process_share_image(struct process *process, const struct process *parent);
 
 // Gives the current image these strings. -ENOMEM.
-struct image_strings;
 int process_set_strings(struct process *process, const struct image_strings *strings);
 
-// Appends an image holding copies of the strings; it becomes process->image. -ENOMEM.
-struct image_strings {
-	const char *exe, *script, *interpreter, *cwd, *args;
-	uint32_t args_size, args_total;
-};
-int process_add_image(struct process *process, uint64_t start_boot_ns, const char comm[PROC_COMM_SIZE],
-		      const struct image_strings *strings);
+// Appends an image holding the strings; it becomes process->image. -ENOMEM.
+int process_add_image(struct process_table *table, struct process *process, uint64_t start_boot_ns,
+		      const char comm[PROC_COMM_SIZE], const struct image_strings *strings);
+
+// The arguments of the current image hold no secret: images with the same strings may share them from now on, until
+// process_programs_forget().
+void process_program_plain(struct process_table *table, struct process *process);
+void process_programs_forget(struct process_table *table);
 
 // Links the entry below its parent, when that came into the table after it.
 void process_relink(struct process_table *table, struct process *process);

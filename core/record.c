@@ -3,7 +3,7 @@
 // that know them.
 #include "core/record.h"
 
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -17,6 +17,8 @@
 #include "core/proc_read.h"
 #include "core/schema.h"
 #include "version.h"
+
+enum { PROGRAM_USES_PAID = 3 };
 
 // NUL-separated arguments as an array of strings.
 static void write_args(struct json *json, const struct image *image)
@@ -48,12 +50,18 @@ static uint64_t share(uint64_t now, uint64_t before)
 	return now > before ? now - before : 0;
 }
 
-static void write_share(struct json *json, const char *key, uint64_t now, uint64_t before)
-{
-	uint64_t value = share(now, before);
+#define SHARES(each)                                                                                          \
+	each(cpu_ns) each(run_delay_ns) each(minor_faults) each(major_faults) each(rchar_bytes) each(wchar_bytes) \
+		each(read_bytes) each(write_bytes)
+#define SHARE_FIELD(name) JSON_FIELD(struct counters, name, #name),
+#define SHARE_OF(name) .name = share(end->name, begin->name),
 
-	if (value)
-		json_put_known_u64(json, key, value);
+static void write_shares(struct json *json, const struct counters *end, const struct counters *begin)
+{
+	static const struct json_field fields[] = { SHARES(SHARE_FIELD) };
+	const struct counters shares = { SHARES(SHARE_OF) };
+
+	json_put_nonzero_fields(json, fields, sizeof(fields) / sizeof(fields[0]), &shares);
 }
 
 // The last image is the process as its own members show it; a forked one is its parent's, from the process's start on.
@@ -78,14 +86,7 @@ static void write_image(struct json *json, const struct process *process, const 
 		write_args(json, image);
 	}
 	json_put_string(json, "tool", image->tool);
-	write_share(json, "cpu_ns", end->cpu_ns, begin->cpu_ns);
-	write_share(json, "run_delay_ns", end->run_delay_ns, begin->run_delay_ns);
-	write_share(json, "minor_faults", end->minor_faults, begin->minor_faults);
-	write_share(json, "major_faults", end->major_faults, begin->major_faults);
-	write_share(json, "rchar_bytes", end->rchar_bytes, begin->rchar_bytes);
-	write_share(json, "wchar_bytes", end->wchar_bytes, begin->wchar_bytes);
-	write_share(json, "read_bytes", end->read_bytes, begin->read_bytes);
-	write_share(json, "write_bytes", end->write_bytes, begin->write_bytes);
+	write_shares(json, end, begin);
 	if (image->next && image->peak_rss_bytes != UNKNOWN)
 		json_put_u64(json, "peak_rss_bytes", image->peak_rss_bytes);
 	json_close_object(json);
@@ -122,31 +123,91 @@ static void write_namespaces(struct json *json, const uint32_t namespaces[PROC_N
 	json_close_object(json);
 }
 
-static void write_identity(struct json *json, const struct process *process, const struct record_host *host,
-			   const struct clock_offset *clock)
+// The members that follow from a program's strings. Written once and copied from then on for one that is used again.
+static void write_strings(struct json *json, const struct image *image)
 {
-	const struct image *image = process->image;
+	struct program *program = image->program;
+	size_t start = json->out->length;
 
-	json_put_u64(json, "pid", process->pid);
-	json_put_u64(json, "ppid", process->ppid);
-	json_put_u64(json, "start_ns", clock_to_real_ns(clock, process->start_boot_ns));
-	json_put_known_u64(json, "end_ns",
-			   process->exit_boot_ns ? clock_to_real_ns(clock, process->exit_boot_ns) : JSON_UNKNOWN);
-	json_put_u64(json, "start_boot_ns", process->start_boot_ns);
-	json_put_known_u64(json, "parent_start_boot_ns",
-			   process->parent_start_boot_ns ? process->parent_start_boot_ns : JSON_UNKNOWN);
-	json_put_string(json, "comm", image->comm[0] ? image->comm : NULL);
+	if (program && program->record) {
+		json_raw(json, program->record, program->record_size);
+		return;
+	}
 	json_put_string(json, "exe", image->exe);
 	json_put_string(json, "script", image->script);
 	json_put_string(json, "interpreter", image->interpreter);
 	write_args(json, image);
 	json_put_string(json, "cwd", image->cwd);
-	json_put_u64(json, "uid", process->uid);
-	json_put_u64(json, "gid", process->gid);
-	json_put_u64(json, "pid_in_namespace", process->pid_in_namespace);
-	json_put_u64(json, "session", process->session);
-	json_put_u64(json, "process_group", process->process_group);
+	if (!program || program->uses < PROGRAM_USES_PAID || buf_error(json->out))
+		return;
+	program->record = malloc(json->out->length - start);
+	if (!program->record)
+		return;
+	program->record_size = (uint32_t)(json->out->length - start);
+	memcpy(program->record, json->out->data + start, program->record_size);
+}
+
+struct identity {
+	uint64_t pid, ppid, start_ns, end_ns, start_boot_ns, parent_start_boot_ns;
+};
+
+struct owner {
+	uint64_t uid, gid, pid_in_namespace, session, process_group;
+};
+
+static void write_identity(struct json *json, const struct process *process, const struct record_host *host,
+			   const struct clock_offset *clock)
+{
+	static const struct json_field identity_fields[] = {
+		JSON_FIELD(struct identity, pid, "pid"),
+		JSON_FIELD(struct identity, ppid, "ppid"),
+		JSON_FIELD(struct identity, start_ns, "start_ns"),
+		JSON_FIELD(struct identity, end_ns, "end_ns"),
+		JSON_FIELD(struct identity, start_boot_ns, "start_boot_ns"),
+		JSON_FIELD(struct identity, parent_start_boot_ns, "parent_start_boot_ns"),
+	};
+	static const struct json_field owner_fields[] = {
+		JSON_FIELD(struct owner, uid, "uid"),
+		JSON_FIELD(struct owner, gid, "gid"),
+		JSON_FIELD(struct owner, pid_in_namespace, "pid_in_namespace"),
+		JSON_FIELD(struct owner, session, "session"),
+		JSON_FIELD(struct owner, process_group, "process_group"),
+	};
+	const struct image *image = process->image;
+	const struct identity identity = {
+		.pid = process->pid,
+		.ppid = process->ppid,
+		.start_ns = clock_to_real_ns(clock, process->start_boot_ns),
+		.end_ns = process->exit_boot_ns ? clock_to_real_ns(clock, process->exit_boot_ns) : UNKNOWN,
+		.start_boot_ns = process->start_boot_ns,
+		.parent_start_boot_ns = process->parent_start_boot_ns ? process->parent_start_boot_ns : UNKNOWN,
+	};
+	const struct owner owner = {
+		.uid = process->uid,
+		.gid = process->gid,
+		.pid_in_namespace = process->pid_in_namespace,
+		.session = process->session,
+		.process_group = process->process_group,
+	};
+
+	json_put_fields(json, identity_fields, sizeof(identity_fields) / sizeof(identity_fields[0]), &identity);
+	json_put_string(json, "comm", image->comm[0] ? image->comm : NULL);
+	write_strings(json, image);
+	json_put_fields(json, owner_fields, sizeof(owner_fields) / sizeof(owner_fields[0]), &owner);
 	write_namespaces(json, process->namespaces, host ? host->namespaces : NULL);
+}
+
+// The usual end, in one piece.
+static bool write_plain_end(struct json *json, const struct process *process)
+{
+	static const char text[] = ",\"signal\":null,\"core_dumped\":false,\"oom\":false,\"oom_limit\":null";
+
+	if (process->signal || process->exit_code < 0 || process->core_dumped || process->oom ||
+	    process->oom_unknown || process->oom_limit)
+		return false;
+	json_put_u64(json, "exit_code", (uint64_t)process->exit_code);
+	json_raw(json, text, sizeof(text) - 1);
+	return true;
 }
 
 static void write_end(struct json *json, const struct process *process)
@@ -156,6 +217,8 @@ static void write_end(struct json *json, const struct process *process)
 		json_put_null(json, "signal");
 		json_put_null(json, "core_dumped");
 		json_put_null(json, "oom");
+	} else if (write_plain_end(json, process)) {
+		return;
 	} else {
 		json_put_known_u64(json, "exit_code",
 				   process->exit_code < 0 ? JSON_UNKNOWN : (uint64_t)process->exit_code);

@@ -39,16 +39,18 @@ static void io_close(void *data)
 
 static void io_process_fields(const struct process *process, struct json *json)
 {
-	const struct counters *counters = &process->counters;
+	static const struct json_field fields[] = {
+		JSON_FIELD(struct counters, rchar_bytes, "rchar_bytes"),
+		JSON_FIELD(struct counters, wchar_bytes, "wchar_bytes"),
+		JSON_FIELD(struct counters, read_syscalls, "read_syscalls"),
+		JSON_FIELD(struct counters, write_syscalls, "write_syscalls"),
+		JSON_FIELD(struct counters, read_bytes, "read_bytes"),
+		JSON_FIELD(struct counters, write_bytes, "write_bytes"),
+		JSON_FIELD(struct counters, cancelled_write_bytes, "cancelled_write_bytes"),
+	};
 	bool known = process->quality[FIGURE_IO] != QUALITY_UNKNOWN;
 
-	json_put_known_u64(json, "rchar_bytes", known ? counters->rchar_bytes : JSON_UNKNOWN);
-	json_put_known_u64(json, "wchar_bytes", known ? counters->wchar_bytes : JSON_UNKNOWN);
-	json_put_known_u64(json, "read_syscalls", known ? counters->read_syscalls : JSON_UNKNOWN);
-	json_put_known_u64(json, "write_syscalls", known ? counters->write_syscalls : JSON_UNKNOWN);
-	json_put_known_u64(json, "read_bytes", known ? counters->read_bytes : JSON_UNKNOWN);
-	json_put_known_u64(json, "write_bytes", known ? counters->write_bytes : JSON_UNKNOWN);
-	json_put_known_u64(json, "cancelled_write_bytes", known ? counters->cancelled_write_bytes : JSON_UNKNOWN);
+	json_put_fields(json, fields, sizeof(fields) / sizeof(fields[0]), process_counters(process, known));
 }
 
 static void io_host_record(void *data, struct json *json)

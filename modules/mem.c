@@ -120,18 +120,23 @@ static void mem_process_end(void *data, struct process *process)
 
 static void mem_process_fields(const struct process *process, struct json *json)
 {
-	const struct counters *counters = &process->counters;
+	static const struct json_field faults[] = {
+		JSON_FIELD(struct counters, minor_faults, "minor_faults"),
+		JSON_FIELD(struct counters, major_faults, "major_faults"),
+	};
+	static const struct json_field fields[] = {
+		JSON_FIELD(struct process, peak_rss_bytes, "peak_rss_bytes"),
+		JSON_FIELD(struct process, anon_bytes, "anon_bytes"),
+		JSON_FIELD(struct process, file_bytes, "file_bytes"),
+		JSON_FIELD(struct process, shmem_bytes, "shmem_bytes"),
+		JSON_FIELD(struct process, swap_bytes, "swap_bytes"),
+		JSON_FIELD(struct process, reclaim_stall_ns, "reclaim_stall_ns"),
+		JSON_FIELD(struct process, compaction_stall_ns, "compaction_stall_ns"),
+	};
 	bool known = process_counted(process);
 
-	json_put_known_u64(json, "minor_faults", known ? counters->minor_faults : JSON_UNKNOWN);
-	json_put_known_u64(json, "major_faults", known ? counters->major_faults : JSON_UNKNOWN);
-	json_put_known_u64(json, "peak_rss_bytes", process->peak_rss_bytes);
-	json_put_known_u64(json, "anon_bytes", process->anon_bytes);
-	json_put_known_u64(json, "file_bytes", process->file_bytes);
-	json_put_known_u64(json, "shmem_bytes", process->shmem_bytes);
-	json_put_known_u64(json, "swap_bytes", process->swap_bytes);
-	json_put_known_u64(json, "reclaim_stall_ns", process->reclaim_stall_ns);
-	json_put_known_u64(json, "compaction_stall_ns", process->compaction_stall_ns);
+	json_put_fields(json, faults, sizeof(faults) / sizeof(faults[0]), process_counters(process, known));
+	json_put_fields(json, fields, sizeof(fields) / sizeof(fields[0]), process);
 }
 
 static void mem_host_record(void *data, struct json *json)

@@ -147,7 +147,7 @@ static int on_exec(struct proc_state *state, const struct event_exec *event)
 	process->gid = event->identity.gid;
 	process->cgroup_id = event->identity.cgroup_id;
 	memcpy(process->namespaces, event->identity.namespaces, sizeof(process->namespaces));
-	result = process_add_image(process, event->header.time_ns, event->identity.comm, &strings.image);
+	result = process_add_image(table(state), process, event->header.time_ns, event->identity.comm, &strings.image);
 	if (result < 0)
 		return result;
 	process->image->at_start = event->counters;

@@ -75,6 +75,8 @@ int proc_strings_exit_cwd(const struct event_exit *event, struct process *proces
 	if (event->cwd_size + 2u > sizeof(path) || event->cwd_size > event->header.size - sizeof(*event) ||
 	    path_turn(components, event->cwd_size, path))
 		return -EBADMSG;
+	if (image->cwd && !strcmp(image->cwd, path))
+		return 0;
 	return process_set_strings(process, &(struct image_strings){
 						    .exe = image->exe,
 						    .script = image->script,

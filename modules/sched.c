@@ -233,19 +233,36 @@ static void blocked_fields(const struct process *process, struct json *json)
 	json_put_u64(json, "blocked_samples", process->blocked_samples);
 }
 
+struct figures {
+	uint64_t cpu_ns, cpu_user_ns, cpu_system_ns, run_delay_ns;
+	uint64_t voluntary_switches, involuntary_switches, threads_max;
+};
+
 static void sched_process_fields(const struct process *process, struct json *json)
 {
-	const struct counters *counters = &process->counters;
-	bool known = process_counted(process);
+	static const struct json_field fields[] = {
+		JSON_FIELD(struct figures, cpu_ns, "cpu_ns"),
+		JSON_FIELD(struct figures, cpu_user_ns, "cpu_user_ns"),
+		JSON_FIELD(struct figures, cpu_system_ns, "cpu_system_ns"),
+		JSON_FIELD(struct figures, run_delay_ns, "run_delay_ns"),
+		JSON_FIELD(struct figures, voluntary_switches, "voluntary_switches"),
+		JSON_FIELD(struct figures, involuntary_switches, "involuntary_switches"),
+		JSON_FIELD(struct figures, threads_max, "threads_max"),
+	};
+	const struct counters *counters = process_counters(process, process_counted(process));
 	uint64_t user = counters_user_ns(counters);
+	uint32_t threads_max = process->counters.threads_max;
+	const struct figures figures = {
+		.cpu_ns = counters->cpu_ns,
+		.cpu_user_ns = user,
+		.cpu_system_ns = user == UNKNOWN ? UNKNOWN : counters->cpu_ns - user,
+		.run_delay_ns = counters->run_delay_ns,
+		.voluntary_switches = counters->voluntary_switches,
+		.involuntary_switches = counters->involuntary_switches,
+		.threads_max = threads_max ? threads_max : UNKNOWN,
+	};
 
-	json_put_known_u64(json, "cpu_ns", known ? counters->cpu_ns : JSON_UNKNOWN);
-	json_put_known_u64(json, "cpu_user_ns", known ? user : JSON_UNKNOWN);
-	json_put_known_u64(json, "cpu_system_ns", known && user != UNKNOWN ? counters->cpu_ns - user : JSON_UNKNOWN);
-	json_put_known_u64(json, "run_delay_ns", known ? counters->run_delay_ns : JSON_UNKNOWN);
-	json_put_known_u64(json, "voluntary_switches", known ? counters->voluntary_switches : JSON_UNKNOWN);
-	json_put_known_u64(json, "involuntary_switches", known ? counters->involuntary_switches : JSON_UNKNOWN);
-	json_put_known_u64(json, "threads_max", counters->threads_max ? counters->threads_max : JSON_UNKNOWN);
+	json_put_fields(json, fields, sizeof(fields) / sizeof(fields[0]), &figures);
 	blocked_fields(process, json);
 }
 

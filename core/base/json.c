@@ -17,46 +17,79 @@ static const char pairs[] = "000102030405060708091011121314151617181920212223242
 			    "40414243444546474849505152535455565758596061626364656667686970717273747576777879"
 			    "8081828384858687888990919293949596979899";
 
-static unsigned int digits_of(uint64_t value)
+static char *write_pair(char *out, uint32_t value)
 {
-	unsigned int digits = 1;
-
-	for (; value >= 10000; value /= 10000)
-		digits += 4;
-	return digits + (value >= 10) + (value >= 100) + (value >= 1000);
+	memcpy(out, pairs + (size_t)value * 2, 2);
+	return out + 2;
 }
 
-// Two digits a division. out has room for U64_DIGITS. Returns the position after the number.
+// Below 10,000, without leading zeros.
+static char *write_short(char *out, uint32_t value)
+{
+	uint32_t high = value / 100;
+
+	if (value < 10) {
+		*out = (char)('0' + value);
+		return out + 1;
+	}
+	if (value < 100)
+		return write_pair(out, value);
+	if (high < 10)
+		*out++ = (char)('0' + high);
+	else
+		out = write_pair(out, high);
+	return write_pair(out, value % 100);
+}
+
+static char *write_four(char *out, uint32_t value)
+{
+	return write_pair(write_pair(out, value / 100), value % 100);
+}
+
+static char *write_eight(char *out, uint32_t value)
+{
+	return write_four(write_four(out, value / 10000), value % 10000);
+}
+
+// Below 100,000,000, without leading zeros.
+static char *write_middle(char *out, uint32_t value)
+{
+	if (value < 10000)
+		return write_short(out, value);
+	return write_four(write_short(out, value / 10000), value % 10000);
+}
+
+// By eight digits, since 32-bit division is the cheap one. out has room for U64_DIGITS. Returns the position after the
+// number.
 static char *write_u64(char *out, uint64_t value)
 {
-	char *end = out + digits_of(value), *next = end;
+	const uint64_t eight = 100000000;
+	uint64_t high;
 
-	while (value >= 100) {
-		next -= 2;
-		memcpy(next, pairs + value % 100 * 2, 2);
-		value /= 100;
-	}
-	if (value >= 10)
-		memcpy(next - 2, pairs + value * 2, 2);
+	if (value < eight)
+		return write_middle(out, (uint32_t)value);
+	high = value / eight;
+	if (high < eight)
+		out = write_middle(out, (uint32_t)high);
 	else
-		next[-1] = (char)('0' + value);
-	return end;
+		out = write_eight(write_middle(out, (uint32_t)(high / eight)), (uint32_t)(high % eight));
+	return write_eight(out, (uint32_t)(value % eight));
 }
 
 // Room for size bytes and a comma where one is due; NULL when memory is out.
-static char *begin(struct json *json, size_t size)
+static inline char *begin(struct json *json, size_t size)
 {
+	struct buf *out = json->out;
 	char *next;
 
-	if (buf_reserve(json->out, size + 1) < 0)
+	if ((out->failed || out->capacity - out->length < size + 3) && buf_reserve(out, size + 2) < 0)
 		return NULL;
-	next = json->out->data + json->out->length;
-	if (json->comma)
-		*next++ = ',';
-	return next;
+	next = out->data + out->length;
+	*next = ',';
+	return next + json->comma;
 }
 
-static void end(struct json *json, char *next, bool comma)
+static inline void end(struct json *json, char *next, bool comma)
 {
 	*next = '\0';
 	json->out->length = (size_t)(next - json->out->data);
@@ -65,7 +98,7 @@ static void end(struct json *json, char *next, bool comma)
 
 // Keys and most values are short, where calling musl's memcpy costs more than copying: inline, by words that overlap
 // at the end.
-static char *copy(char *out, const char *text, size_t length)
+static inline char *copy(char *out, const char *text, size_t length)
 {
 	if (length > 64) {
 		memcpy(out, text, length);
@@ -84,7 +117,7 @@ static char *copy(char *out, const char *text, size_t length)
 	return out + length;
 }
 
-static char *write_key(char *next, const char *key, size_t length)
+static inline char *write_key(char *next, const char *key, size_t length)
 {
 	*next++ = '"';
 	next = copy(next, key, length);
@@ -94,9 +127,8 @@ static char *write_key(char *next, const char *key, size_t length)
 }
 
 // As begin(), with the key already written and room for size more bytes.
-static char *begin_keyed(struct json *json, const char *key, size_t size)
+static inline char *begin_keyed(struct json *json, const char *key, size_t length, size_t size)
 {
-	size_t length = strlen(key);
 	char *next = begin(json, length + 3 + size);
 
 	return next ? write_key(next, key, length) : NULL;
@@ -140,9 +172,9 @@ void json_end_line(struct json *json)
 	mark(json, '\n', false);
 }
 
-void json_key(struct json *json, const char *key)
+void json_key_n(struct json *json, const char *key, size_t length)
 {
-	char *next = begin_keyed(json, key, 0);
+	char *next = begin_keyed(json, key, length, 0);
 
 	if (next)
 		end(json, next, false);
@@ -193,9 +225,10 @@ static char *write_null(char *next)
 		if (next)                                                       \
 			end(json, write(next, value), true);                    \
 	}                                                                       \
-	void json_put_##name(struct json *json, const char *key, type value)    \
+	void json_put_##name##_n(struct json *json, const char *key,            \
+				 size_t length, type value)                     \
 	{                                                                       \
-		char *next = begin_keyed(json, key, size);                      \
+		char *next = begin_keyed(json, key, length, size);              \
                                                                                 \
 		if (next)                                                       \
 			end(json, write(next, value), true);                    \
@@ -214,20 +247,65 @@ void json_null(struct json *json)
 		end(json, write_null(next), true);
 }
 
-void json_put_null(struct json *json, const char *key)
+void json_put_null_n(struct json *json, const char *key, size_t length)
 {
-	char *next = begin_keyed(json, key, 4);
+	char *next = begin_keyed(json, key, length, 4);
 
 	if (next)
 		end(json, write_null(next), true);
 }
 
-void json_put_known_u64(struct json *json, const char *key, uint64_t value)
+void json_put_known_u64_n(struct json *json, const char *key, size_t length, uint64_t value)
 {
-	if (value == JSON_UNKNOWN)
-		json_put_null(json, key);
-	else
-		json_put_u64(json, key, value);
+	char *next = begin_keyed(json, key, length, U64_DIGITS);
+
+	if (next)
+		end(json, value == JSON_UNKNOWN ? write_null(next) : write_u64(next, value), true);
+}
+
+static void put_fields(struct json *json, const struct json_field *fields, size_t count, const void *values,
+		       bool zeros)
+{
+	char *next = begin(json, count * (sizeof(fields->text) + U64_DIGITS));
+	size_t comma = json->comma;
+
+	if (!next)
+		return;
+	next -= comma;
+	for (const struct json_field *field = fields; field < fields + count; field++) {
+		uint64_t value;
+
+		memcpy(&value, (const char *)values + field->offset, sizeof(value));
+		if (!value && !zeros)
+			continue;
+		// All of it, in a few wide moves; the value covers what is too much.
+		memcpy(next, field->text + 1 - comma, sizeof(field->text) - 1);
+		next += field->length - 1 + comma;
+		next = value == JSON_UNKNOWN ? write_null(next) : write_u64(next, value);
+		comma = 1;
+	}
+	end(json, next, comma);
+}
+
+void json_put_fields(struct json *json, const struct json_field *fields, size_t count, const void *values)
+{
+	put_fields(json, fields, count, values, true);
+}
+
+void json_put_nonzero_fields(struct json *json, const struct json_field *fields, size_t count, const void *values)
+{
+	put_fields(json, fields, count, values, false);
+}
+
+void json_raw(struct json *json, const char *text, size_t length)
+{
+	char *next;
+
+	if (buf_reserve(json->out, length) < 0)
+		return;
+	next = json->out->data + json->out->length;
+	memcpy(next, text, length);
+	end(json, next + length, true);
 }
 
 #define EACH_BYTE(byte) (0x0101010101010101ULL * (byte))
@@ -248,18 +326,28 @@ static bool plain(unsigned char byte)
 	return byte >= 0x20 && byte < 0x7f && byte != '"' && byte != '\\';
 }
 
-static size_t plain_prefix(const char *text, size_t length)
+// Copies text up to the first character that is not plain, and perhaps some of what follows; out has room for all of
+// it. Returns how many were plain.
+static size_t copy_plain(char *out, const char *text, size_t length)
 {
 	size_t i = 0;
 	uint64_t word;
 
 	for (; i + 8 <= length; i += 8) {
 		memcpy(&word, text + i, 8);
+		memcpy(out + i, &word, 8);
 		if (!plain8(word))
 			break;
 	}
-	while (i < length && plain((unsigned char)text[i]))
-		i++;
+	// The last few once more, with those before them.
+	if (i + 8 > length && i && i < length) {
+		memcpy(&word, text + length - 8, 8);
+		memcpy(out + length - 8, &word, 8);
+		if (plain8(word))
+			return length;
+	}
+	for (; i < length && plain((unsigned char)text[i]); i++)
+		out[i] = text[i];
 	return i;
 }
 
@@ -296,27 +384,36 @@ static char *write_hard(char *next, const char *text, size_t *length)
 	return next + sequence;
 }
 
-void json_string_n(struct json *json, const char *text, size_t length)
+// text as a string. next has room for six times its length and two quotes.
+static char *write_string(char *next, const char *text, size_t length)
 {
-	size_t run = plain_prefix(text, length), taken;
-	// Six bytes for each byte of the rest is the worst case; all but hostile strings have no rest.
-	char *next = begin(json, length > SIZE_MAX / 8 ? SIZE_MAX / 2 : run + (length - run) * 6 + 2);
+	size_t taken;
 
-	if (!next)
-		return;
 	*next++ = '"';
-	for (size_t i = 0;;) {
-		next = copy(next, text + i, run);
-		i += run;
-		if (i == length)
-			break;
-		taken = length - i;
-		next = write_hard(next, text + i, &taken);
+	for (size_t i = 0; i < length; i += taken) {
+		taken = copy_plain(next, text + i, length - i);
+		next += taken;
 		i += taken;
-		run = plain_prefix(text + i, length - i);
+		taken = length - i;
+		if (taken)
+			next = write_hard(next, text + i, &taken);
 	}
 	*next++ = '"';
-	end(json, next, true);
+	return next;
+}
+
+// Six bytes for each is the worst case.
+static size_t string_size(size_t length)
+{
+	return length > SIZE_MAX / 8 ? SIZE_MAX / 2 : length * 6 + 2;
+}
+
+void json_string_n(struct json *json, const char *text, size_t length)
+{
+	char *next = begin(json, string_size(length));
+
+	if (next)
+		end(json, write_string(next, text, length), true);
 }
 
 void json_string(struct json *json, const char *text)
@@ -327,8 +424,11 @@ void json_string(struct json *json, const char *text)
 		json_null(json);
 }
 
-void json_put_string(struct json *json, const char *key, const char *text)
+void json_put_string_n(struct json *json, const char *key, size_t key_length, const char *text)
 {
-	json_key(json, key);
-	json_string(json, text);
+	size_t length = text ? strlen(text) : 0;
+	char *next = begin_keyed(json, key, key_length, text ? string_size(length) : 4);
+
+	if (next)
+		end(json, text ? write_string(next, text, length) : write_null(next), true);
 }

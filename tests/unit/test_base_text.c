@@ -133,6 +133,43 @@ static void json_writes_every_kind_of_value(void **state)
 	buf_free(&buf);
 }
 
+struct numbers {
+	uint64_t none, small, unknown, large;
+};
+
+static void json_writes_the_numbers_of_a_struct(void **state)
+{
+	static const struct json_field fields[] = {
+		JSON_FIELD(struct numbers, none, "none"),
+		JSON_FIELD(struct numbers, small, "s"),
+		JSON_FIELD(struct numbers, unknown, "a_rather_long_name_bytes"),
+		JSON_FIELD(struct numbers, large, "large_ns"),
+	};
+	const struct numbers numbers = { .small = 7, .unknown = JSON_UNKNOWN, .large = UINT64_MAX - 1 };
+	struct buf buf = BUF_INIT;
+	struct json json = json_to(&buf);
+
+	(void)state;
+	json_open_object(&json);
+	json_put_fields(&json, fields, 4, &numbers);
+	json_key(&json, "o");
+	json_open_object(&json);
+	json_put_nonzero_fields(&json, fields, 4, &numbers);
+	json_close_object(&json);
+	json_key(&json, "p");
+	json_open_object(&json);
+	json_put_nonzero_fields(&json, fields, 1, &numbers);
+	json_close_object(&json);
+	json_raw(&json, ",\"r\":[1]", 8);
+	json_put_fields(&json, fields + 1, 1, &numbers);
+	json_close_object(&json);
+	assert_string_equal(buf.data,
+			    "{\"none\":0,\"s\":7,\"a_rather_long_name_bytes\":null,\"large_ns\":18446744073709551614,"
+			    "\"o\":{\"s\":7,\"a_rather_long_name_bytes\":null,\"large_ns\":18446744073709551614},"
+			    "\"p\":{},\"r\":[1],\"s\":7}");
+	buf_free(&buf);
+}
+
 static void json_numbers_read_back_exactly(void **state)
 {
 	struct buf buf = BUF_INIT;
@@ -286,6 +323,7 @@ int main(void)
 		cmocka_unit_test(buf_grows_and_stays_terminated),
 		cmocka_unit_test(buf_error_is_sticky_until_reset),
 		cmocka_unit_test(json_writes_every_kind_of_value),
+		cmocka_unit_test(json_writes_the_numbers_of_a_struct),
 		cmocka_unit_test(json_numbers_read_back_exactly),
 		cmocka_unit_test(json_strings_never_carry_control_or_bad_bytes),
 		cmocka_unit_test(json_fast_path_agrees_at_every_position),

@@ -19,7 +19,7 @@
 #define NS_PER_S 1000000000ULL
 
 struct watch {
-	struct watch *next;
+	struct watch *next; // among the removed
 	int fd; // -1: removed, to be freed after this batch
 	loop_fd_fn *handler;
 	void *context;
@@ -40,7 +40,9 @@ struct loop {
 	int signal_fd; // -1 until the first signal
 	bool stopped;
 	int result;
-	struct watch *watches;
+	struct watch **watches; // by descriptor
+	size_t watches_size;
+	struct watch *removed;
 	struct loop_timer *timers;
 	uint64_t armed_ns; // what timer_fd is set to; 0 nothing
 	sigset_t signals;
@@ -100,6 +102,16 @@ static void signals_run(void *context, int fd, uint32_t epoll_events)
 								&info);
 }
 
+static void watches_sweep(struct loop *loop)
+{
+	while (loop->removed) {
+		struct watch *watch = loop->removed;
+
+		loop->removed = watch->next;
+		free(watch);
+	}
+}
+
 int loop_new(struct loop **ret_loop)
 {
 	struct loop *loop = calloc(1, sizeof(*loop));
@@ -125,15 +137,14 @@ int loop_new(struct loop **ret_loop)
 
 void loop_free(struct loop *loop)
 {
-	struct watch *watch, *next_watch;
 	struct loop_timer *timer, *next_timer;
 
 	if (!loop)
 		return;
-	for (watch = loop->watches; watch; watch = next_watch) {
-		next_watch = watch->next;
-		free(watch);
-	}
+	watches_sweep(loop);
+	for (size_t fd = 0; fd < loop->watches_size; fd++)
+		free(loop->watches[fd]);
+	free(loop->watches);
 	for (timer = loop->timers; timer; timer = next_timer) {
 		next_timer = timer->next;
 		free(timer);
@@ -147,49 +158,87 @@ void loop_free(struct loop *loop)
 	free(loop);
 }
 
+static int watches_grow(struct loop *loop, int fd)
+{
+	size_t size = loop->watches_size ? loop->watches_size : 64;
+	struct watch **watches;
+
+	if ((size_t)fd < loop->watches_size)
+		return 0;
+	while (size <= (size_t)fd)
+		size *= 2;
+	watches = realloc(loop->watches, size * sizeof(*watches));
+	if (!watches)
+		return -ENOMEM;
+	memset(watches + loop->watches_size, 0, (size - loop->watches_size) * sizeof(*watches));
+	loop->watches = watches;
+	loop->watches_size = size;
+	return 0;
+}
+
+static void watch_forget(struct loop *loop, struct watch *watch)
+{
+	loop->watches[watch->fd] = NULL;
+	watch->fd = -1;
+	watch->next = loop->removed;
+	loop->removed = watch;
+}
+
 int loop_add_fd(struct loop *loop, int fd, uint32_t events, loop_fd_fn *handler, void *context)
 {
-	struct watch *watch = malloc(sizeof(*watch));
 	struct epoll_event event = { .events = events };
+	struct watch *watch;
 	int result;
 
+	if (fd < 0)
+		return -EBADF;
+	result = watches_grow(loop, fd);
+	if (result < 0)
+		return result;
+	watch = malloc(sizeof(*watch));
 	if (!watch)
 		return -ENOMEM;
-	*watch = (struct watch){ .next = loop->watches, .fd = fd, .handler = handler, .context = context };
+	*watch = (struct watch){ .fd = fd, .handler = handler, .context = context };
 	event.data.ptr = watch;
 	if (epoll_ctl(loop->epoll_fd, EPOLL_CTL_ADD, fd, &event) < 0) {
 		result = -errno;
 		free(watch);
 		return result;
 	}
-	loop->watches = watch;
+	// Its number was closed and given out again without a word.
+	if (loop->watches[fd])
+		watch_forget(loop, loop->watches[fd]);
+	loop->watches[fd] = watch;
 	return 0;
+}
+
+static struct watch *watch_of(const struct loop *loop, int fd)
+{
+	return fd >= 0 && (size_t)fd < loop->watches_size ? loop->watches[fd] : NULL;
+}
+
+int loop_change_fd(struct loop *loop, int fd, uint32_t events)
+{
+	struct watch *watch = watch_of(loop, fd);
+	struct epoll_event event = { .events = events };
+
+	if (!watch)
+		return -ENOENT;
+	event.data.ptr = watch;
+	return epoll_ctl(loop->epoll_fd, EPOLL_CTL_MOD, fd, &event) < 0 ? -errno : 0;
 }
 
 int loop_remove_fd(struct loop *loop, int fd)
 {
-	for (struct watch *watch = loop->watches; watch; watch = watch->next) {
-		if (watch->fd != fd)
-			continue;
-		watch->fd = -1;
-		// The caller may have closed fd already; the kernel then forgot it by itself.
-		if (epoll_ctl(loop->epoll_fd, EPOLL_CTL_DEL, fd, NULL) < 0 && errno != EBADF && errno != ENOENT)
-			return -errno;
-		return 0;
-	}
-	return -ENOENT;
-}
+	struct watch *watch = watch_of(loop, fd);
 
-static void watches_sweep(struct loop *loop)
-{
-	for (struct watch **link = &loop->watches, *watch; (watch = *link);) {
-		if (watch->fd >= 0) {
-			link = &watch->next;
-			continue;
-		}
-		*link = watch->next;
-		free(watch);
-	}
+	if (!watch)
+		return -ENOENT;
+	watch_forget(loop, watch);
+	// The caller may have closed fd already; the kernel then forgot it by itself.
+	if (epoll_ctl(loop->epoll_fd, EPOLL_CTL_DEL, fd, NULL) < 0 && errno != EBADF && errno != ENOENT)
+		return -errno;
+	return 0;
 }
 
 int loop_add_timer(struct loop *loop, uint64_t interval_ns, loop_timer_fn *handler, void *context,

@@ -18,6 +18,8 @@ void loop_free(struct loop *loop); // takes NULL; closes its own descriptors onl
 
 // Watches fd (owned by the caller) for events (EPOLLIN, ...). 0 or -errno.
 int loop_add_fd(struct loop *loop, int fd, uint32_t events, loop_fd_fn *handler, void *context);
+// Waits for other events. -ENOENT when it is not watched.
+int loop_change_fd(struct loop *loop, int fd, uint32_t events);
 // A handler may remove any fd, its own too; no event of a removed fd is delivered. -ENOENT when it is not watched.
 int loop_remove_fd(struct loop *loop, int fd);
 

@@ -23,6 +23,7 @@ int privs_drop(const struct privs_keep *keep);
 
 enum privs_profile {
 	PRIVS_COLLECT, // files, the loop, maps and iterators; no new program, socket, process or executable memory
+	PRIVS_DATALAKE, // files, connections in and out, threads; no other process, no executable memory
 	PRIVS_STREAM, // files and network; no other process, no executable memory, nothing of the kernel's
 };
 

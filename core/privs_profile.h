@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a profile of the system-call filter is: core/privs_collect.c and core/privs_stream.c have one each, and
+// What a profile of the system-call filter is: core/privs_collect.c, core/privs_stream.c and core/privs_datalake.c have one each, and
 // core/privs_seccomp.c makes the filter. Tables end with -1.
 #pragma once
 
@@ -22,4 +22,4 @@ struct privs_tables {
 	const int *deadly; // nothing here ever makes one of these: whoever does is not us
 };
 
-extern const struct privs_tables privs_tables_collect, privs_tables_stream;
+extern const struct privs_tables privs_tables_collect, privs_tables_stream, privs_tables_datalake;

@@ -142,6 +142,8 @@ int privs_seccomp(enum privs_profile profile)
 	switch (profile) {
 	case PRIVS_COLLECT:
 		return privs_install(&privs_tables_collect);
+	case PRIVS_DATALAKE:
+		return privs_install(&privs_tables_datalake);
 	case PRIVS_STREAM:
 		return privs_install(&privs_tables_stream);
 	}

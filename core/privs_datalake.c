@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The datalake's system calls: connections it accepts, the files of its store and state, threads; and, for a store behind
-// a network, connections it makes.
+// The datalake's system calls: connections it accepts, the files of its store and state, threads; and, for a store
+// behind a network, connections it makes.
 
 #include <sched.h>
 #include <sys/mman.h>
@@ -142,31 +142,11 @@ static const int allowed[] = {
 };
 
 static const int deadly[] = {
-	SYS_execve,
-	SYS_execveat,
-	SYS_ptrace,
-	SYS_process_vm_readv,
-	SYS_process_vm_writev,
-	SYS_bpf,
-	SYS_perf_event_open,
-	SYS_init_module,
-	SYS_finit_module,
-	SYS_delete_module,
-	SYS_kexec_load,
-	SYS_mount,
-	SYS_umount2,
-	SYS_pivot_root,
-	SYS_chroot,
-	SYS_setns,
-	SYS_unshare,
-	SYS_reboot,
-	SYS_keyctl,
-	SYS_add_key,
-	SYS_setuid,
-	SYS_setgid,
-	SYS_setresuid,
-	SYS_setresgid,
-	-1,
+	SYS_execve,	SYS_execveat,	     SYS_ptrace,      SYS_process_vm_readv, SYS_process_vm_writev,
+	SYS_bpf,	SYS_perf_event_open, SYS_init_module, SYS_finit_module,	    SYS_delete_module,
+	SYS_kexec_load, SYS_mount,	     SYS_umount2,     SYS_pivot_root,	    SYS_chroot,
+	SYS_setns,	SYS_unshare,	     SYS_reboot,      SYS_keyctl,	    SYS_add_key,
+	SYS_setuid,	SYS_setgid,	     SYS_setresuid,   SYS_setresgid,	    -1,
 };
 
 static const struct privs_checked checked[] = {

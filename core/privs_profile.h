@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a profile of the system-call filter is: core/privs_collect.c, core/privs_stream.c and core/privs_datalake.c have one each, and
-// core/privs_seccomp.c makes the filter. Tables end with -1.
+// What a profile of the system-call filter is: core/privs_collect.c, core/privs_stream.c and core/privs_datalake.c
+// have one each, and core/privs_seccomp.c makes the filter. Tables end with -1.
 #pragma once
 
 #include <stdint.h>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Landlock by raw calls, as the C library knows nothing of it. Rights that a kernel does not know yet are left out; a path that
-// cannot be opened allows nothing. It must be called before threads are started: it holds for the caller and who comes after.
+// Landlock by raw calls, as the C library knows nothing of it. Rights that a kernel does not know yet are left out;
+// a path that cannot be opened allows nothing. It must be called before threads are started: it holds for the
+// caller and who comes after.
 
 #include "lake/sandbox.h"
 
@@ -36,7 +37,7 @@ enum { VERSION_FLAG = 1, PATH_BENEATH = 1, DIRECTORIES = 2, FILES = 3 };
 #define FS_TRUNCATE (1ULL << 14) // 3
 #define FS_IOCTL_DEV (1ULL << 15) // 5
 
-#define OWN \
+#define OWN                                                                                                        \
 	(FS_WRITE_FILE | FS_READ_FILE | FS_READ_DIR | FS_REMOVE_DIR | FS_REMOVE_FILE | FS_MAKE_DIR | FS_MAKE_REG | \
 	 FS_TRUNCATE)
 
@@ -48,7 +49,7 @@ struct path_beneath {
 static void allow(int ruleset, const char *path, uint64_t access, uint64_t handled)
 {
 	CLEANUP(cleanup_close) int fd = open(path, O_PATH | O_CLOEXEC);
-	struct path_beneath rule = { .allowed = access & handled, .parent_fd = fd };
+	struct path_beneath rule = {.allowed = access & handled, .parent_fd = fd};
 	struct stat info;
 
 	if (fd < 0 || fstat(fd, &info) < 0)
@@ -76,8 +77,8 @@ static void allow_file(int ruleset, const char *path, uint64_t handled)
 int sandbox_files(const char *const directories[2], const char *const files[3])
 {
 	// A store behind a network is found by its name; mbedTLS seeds itself anew now and then.
-	static const char *const always[] = { "/etc/resolv.conf", "/etc/hosts", "/etc/services", "/dev/random",
-						"/dev/urandom" };
+	static const char *const always[] = {"/etc/resolv.conf", "/etc/hosts", "/etc/services", "/dev/random",
+					     "/dev/urandom"};
 	long version = syscall(SYS_landlock_create_ruleset, NULL, 0, VERSION_FLAG);
 	uint64_t handled = FS_FIRST;
 	CLEANUP(cleanup_close) int ruleset = -1;

@@ -94,8 +94,11 @@ __attribute__((format(printf, 2, 3))) int server_reply_printf(struct server_repl
 
 // {"error":"text","code":"code"} in place of everything written before, when nothing of it is out yet; else the
 // connection is cut, so that a half answer cannot be taken for a whole one (-EPIPE).
-__attribute__((format(printf, 4, 5))) int server_reply_error(struct server_reply *reply, int status,
-							     const char *code, const char *format, ...);
+__attribute__((format(printf, 4, 5))) int server_reply_error(struct server_reply *reply, int status, const char *code,
+							     const char *format, ...);
+
+// A further number in the object of server_reply_error(), right after it.
+int server_reply_add(struct server_reply *reply, const char *name, uint64_t value);
 
 // For long work: the client hung up.
 bool server_reply_gone(const struct server_reply *reply);
@@ -128,8 +131,6 @@ struct tokens;
 
 struct server_options {
 	struct loop *loop; // borrowed, as all of these
-	struct tokens *tokens;
-	struct certificate *certificate; // NULL: no TLS, loopback only
 	const char *const *hosts; // further names that stand in Host:, NULL-terminated; may be NULL
 	unsigned int readers; // threads
 	unsigned int connections_max;
@@ -144,11 +145,25 @@ struct server_counts {
 
 int server_new(const struct server_options *options, struct server **ret_server);
 
+// Before server_start(): what needs the rights of the user the server then runs as. tokens is borrowed.
+void server_set_tokens(struct server *server, struct tokens *tokens);
+
 // Listens on ADDRESS:PORT ([ADDRESS]:PORT; port 0: any). tls false is refused anywhere but on loopback (-EPERM).
 // -EINVAL: no address. ret_port may be NULL.
 int server_listen(struct server *server, const char *address, bool tls, uint16_t *ret_port);
 
-// Starts the readers. Afterwards everything happens in the loop.
+// False for what is no address.
+bool server_address_is_loopback(const char *address);
+
+// Before server_start(), borrowed. client_ca: PEM text; only clients with a certificate of it may then connect by TLS.
+// NULL: anyone.
+void server_set_certificate(struct server *server, const struct certificate *certificate, const char *client_ca);
+
+// Takes the certificate as it is now for connections yet to come. On failure the old one stays.
+int server_renew_certificate(struct server *server);
+
+// Takes connections from now on, in the loop, and starts the readers. -ENOENT: TLS without a certificate; -EINVAL: with
+// one that is of no use.
 int server_start(struct server *server);
 
 // Takes no new requests, lets those at work end for at most wait_ns, then closes. Takes NULL.

@@ -74,10 +74,11 @@ int tokens_take_link(struct tokens *tokens, const char *text, uint64_t now_ns, s
 // -ENOENT: no such token; 0 when it is revoked already.
 int tokens_revoke(struct tokens *tokens, const char *id);
 
-// Notes the first use of an agent's token, durably, and revokes the tokens that it replaces. Cheap when noted already.
-int tokens_note_use(struct tokens *tokens, const struct token *token);
+// Notes the first use of an agent's token and revokes the tokens that it replaces. Cheap when noted already. Holds in
+// memory at once; on disk it may be lost with a crash of the machine, and is then noted again.
+int tokens_note_use(struct tokens *tokens, const char *id);
 
-// The live agent token of a host with the earliest creation: used says whether any was ever used. -ENOENT: none.
+// Whether any live agent token of a host was ever used. -ENOENT: it has none.
 int tokens_of_host(struct tokens *tokens, const char *workspace, const char *host_id, bool *ret_used);
 
 // Revokes every agent token of a host, so that it may be enrolled anew. -ENOENT: it has none.

@@ -170,7 +170,8 @@ int match_process(struct correlate *correlate, const struct process *process, st
 	arena_reset(&correlate->arena);
 	error = rules_match(correlate->rules, subjects, &correlate->arena, ret_result);
 	// A program called for the first time may never be called again.
-	if (!error && answer && process->image->program->uses > 1)
+	// Keys of joins are in the arena, and few programs have any.
+	if (!error && answer && process->image->program->uses > 1 && !ret_result->join_count)
 		answer_keep(answer, &key, ret_result);
 	return error;
 }

@@ -68,7 +68,16 @@ static bool args_take_value(struct args *args, const char *attached, const char 
 	return true;
 }
 
-// A flag of a declared option; true and false may be left out of a boolean one.
+// Whether the next word is a boolean option's value: what it takes, nothing else.
+static bool args_next_is_truth(const struct args *args, const struct option_spec *spec)
+{
+	char error[OPTION_ERROR_SIZE];
+	bool value;
+
+	return args->index < args->argc && option_parse(spec, args->argv[args->index], &value, error) == 0;
+}
+
+// A flag of a declared option; true may be left out of a boolean one.
 static bool args_declared(struct args *args, const char *name, size_t length, const char *attached)
 {
 	const char *flag = args->argv[args->index - 1];
@@ -78,7 +87,7 @@ static bool args_declared(struct args *args, const char *name, size_t length, co
 	spec = args->config ? config_find_flag(args->config, name, length) : NULL;
 	if (!spec)
 		return args_fail(args, "no option ", flag, "");
-	if (!attached && spec->type == OPTION_BOOL)
+	if (!attached && spec->type == OPTION_BOOL && !args_next_is_truth(args, spec))
 		attached = "true";
 	if (!args_take_value(args, attached, flag))
 		return false;

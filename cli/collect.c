@@ -90,16 +90,18 @@ static const struct option_spec option_specs[] = {
 // The declared options, for help and completion.
 const struct option_table *command_collect_options(void)
 {
-	static const struct option_table tables[] = {
-		{ "", option_specs, NULL }, { "stream", stream_option_specs, NULL }, { 0 }
+	static struct option_table tables[2 + MODULE_ID_END + 1] = {
+		{ "", option_specs, NULL }, { "stream", stream_option_specs, NULL }
 	};
 
+	module_option_tables(tables + 2, MODULE_ID_END);
 	return tables;
 }
 
 struct collect {
 	struct collect_options options;
 	struct stream_options stream_options;
+	struct module_options module_options;
 	struct config *config;
 	struct loop *loop;
 	struct agent *agent;
@@ -277,6 +279,7 @@ static int agent_open(struct collect *collect)
 	options.tick_ns = COLLECT_TICK_NS;
 	options.sample_ns = collect->options.sample_interval_ns;
 	options.ring_bytes = collect->options.ring_bytes;
+	options.modules = &collect->module_options;
 	result = source_is(collect, "bpf") ? agent_new(&options, &collect->agent, &why) : -ENOTSUP;
 	// Bad rules (-EINVAL) are bad from any source.
 	if (result < 0 && result != -EINVAL && strcmp(collect->options.source, "bpf") != 0)
@@ -450,6 +453,7 @@ static int collect_close(struct collect *collect)
 		log_error("records in memory could not be written to the spool: %s", strerror(-result));
 	loop_free(collect->loop);
 	config_free(collect->config);
+	module_options_free(&collect->module_options);
 	return result < 0 ? EXIT_NO : EXIT_OK;
 }
 
@@ -462,7 +466,8 @@ int command_collect(int argc, char **argv)
 	int code, closed;
 
 	if (config_new(&collect.config) < 0 || config_add(collect.config, "", option_specs, &collect.options) < 0 ||
-	    config_add(collect.config, "stream", stream_option_specs, &collect.stream_options) < 0) {
+	    config_add(collect.config, "stream", stream_option_specs, &collect.stream_options) < 0 ||
+	    module_options_add(collect.config, &collect.module_options) < 0) {
 		fprintf(stderr, "tracer collect: out of memory\n");
 		return EXIT_REFUSED;
 	}

@@ -115,6 +115,7 @@ static int kernel_start(struct agent *agent, struct buf *why)
 		.tree = agent->options.tree,
 		.filter = agent->rules,
 		.cgroups = agent->cgroups,
+		.modules = agent->options.modules,
 	};
 	struct btf *btf = NULL;
 	int result = probe_btf(&btf);
@@ -137,10 +138,20 @@ static int kernel_start(struct agent *agent, struct buf *why)
 	return result;
 }
 
+static int module_defaults(struct agent *agent)
+{
+	int result = config_new(&agent->module_config);
+
+	agent->options.modules = &agent->module_options;
+	return result < 0 ? result : module_options_add(agent->module_config, &agent->module_options);
+}
+
 static int rooms_open(struct agent *agent, struct buf *why)
 {
-	int result = process_table_new(&agent->processes);
+	int result = agent->options.modules ? 0 : module_defaults(agent);
 
+	if (!result)
+		result = process_table_new(&agent->processes);
 	if (!result)
 		result = rules_load(agent->options.rules_directory, &agent->rules, why);
 	if (!result)
@@ -245,6 +256,8 @@ void agent_free(struct agent *agent)
 	buf_free(&agent->origin);
 	for (int class = 0; class < RECORD_CLASS_END; class++)
 		batch_free(&agent->batches[class]);
+	config_free(agent->module_config);
+	module_options_free(&agent->module_options);
 	free(agent);
 }
 

@@ -11,6 +11,7 @@
 #include "core/cgroup.h"
 #include "core/correlate.h"
 #include "core/module.h"
+#include "core/module_options.h"
 #include "core/process.h"
 
 struct agent;
@@ -41,6 +42,7 @@ struct agent_options {
 	uint64_t tick_ns; // how often modules look at what runs: each look wakes an idle host
 	uint64_t sample_ns; // how often living processes, the host and cgroups are sampled
 	uint64_t ring_bytes; // of the lifecycle ring; a power of two
+	const struct module_options *modules; // borrowed; NULL: their defaults
 };
 
 void agent_options_default(struct agent_options *options);

@@ -20,6 +20,8 @@ enum { GAPS_MAX = 16 };
 struct agent {
 	struct agent_options options;
 	struct host_env env;
+	struct config *module_config; // of module_options, when the caller gave none
+	struct module_options module_options;
 	struct clock_offset clock;
 	struct record_host record_host;
 	char host[256];

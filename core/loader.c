@@ -184,7 +184,9 @@ int loader_start(struct loader *loader, const struct btf *btf, const struct host
 		struct loaded_module *loaded = &loader->modules[loader->count++];
 
 		loaded->module = modules[i];
-		loaded->host = (struct module_host){ .env = env, .agent = agent };
+		loaded->host = (struct module_host){
+			.env = env, .agent = agent, .options = options->modules->values[modules[i]->id]
+		};
 		module_start(loader, loaded, btf, options);
 		if (modules[i]->id == MODULE_PROC)
 			filter_seeded(loader);

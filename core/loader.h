@@ -9,6 +9,7 @@
 
 #include "core/cgroup.h"
 #include "core/module.h"
+#include "core/module_options.h"
 #include "core/rules.h"
 
 struct btf;
@@ -39,6 +40,7 @@ struct loader_options {
 	uint64_t ring_bytes; // of the lifecycle ring, a power of two of at least a page
 	const struct rules *filter; // NULL: none; their include and exclude part
 	const struct cgroup_table *cgroups; // may be NULL
+	const struct module_options *modules;
 	bool tree; // record nothing but trees that loader_filter_process() names, from the first event on
 };
 

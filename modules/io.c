@@ -2,10 +2,21 @@
 // The io module: read and write figures of a process, disks and mounts of the host. It has no program of its own: the
 // kernel counts, the lifecycle records carry, this writes.
 #include <errno.h>
+#include <stddef.h>
 
 #include "core/agent.h"
 #include "core/module.h"
 #include "modules/io_host.h"
+
+struct io_options {
+	bool mounts;
+};
+
+static const struct option_spec io_options[] = {
+	{ "mounts", OPTION_BOOL, offsetof(struct io_options, mounts), "true", 0, 0,
+	  "Mounted file systems, NFS and Lustre among them, in host samples" },
+	{ 0 },
+};
 
 struct io_state {
 	const struct module_host *host;
@@ -26,6 +37,7 @@ static int io_open(void *data, const struct module_host *host, struct bpf_object
 	(void)ret_skeleton;
 	state->host = host;
 	io_host_open(&state->host_files);
+	state->host_files.mounts_left_out = !((const struct io_options *)host->options)->mounts;
 	return 0;
 }
 
@@ -69,6 +81,8 @@ const struct module module_io = {
 	.name = "io",
 	.id = MODULE_IO,
 	.summary = "bytes and calls read and written, disks, mounts",
+	.options = io_options,
+	.options_size = sizeof(struct io_options),
 	.state_size = sizeof(struct io_state),
 	.supported = io_supported,
 	.open = io_open,

@@ -228,7 +228,13 @@ void io_host_fields(struct io_host *host, struct json *json)
 	uint64_t some_ns = TEXT_UNKNOWN, full_ns = TEXT_UNKNOWN;
 
 	write_disks(host, json);
-	io_mounts_write(&host->mounts, json);
+	if (host->mounts_left_out) {
+		json_put_null(json, "mounts");
+		json_put_null(json, "nfs");
+		json_put_null(json, "lustre");
+	} else {
+		io_mounts_write(&host->mounts, json);
+	}
 	if (!text_file_read(&host->pressure, 4096))
 		text_take_pressure(host->pressure.text.data, &some_ns, &full_ns);
 	json_put_known_u64(json, "pressure_io_some_ns", some_ns);

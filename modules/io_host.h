@@ -26,6 +26,7 @@ struct io_host {
 	struct io_disk disks[IO_DISKS_MAX];
 	uint32_t disk_count;
 	struct io_mounts mounts;
+	bool mounts_left_out; // written as null
 };
 
 // Opens what there is; what is missing leaves its members null. Always 0.

@@ -4,6 +4,7 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -15,9 +16,20 @@
 
 static const uint64_t STALLS_INTERVAL_NS = 1000 * 1000 * 1000ULL;
 
+struct mem_options {
+	bool stalls;
+};
+
+static const struct option_spec mem_options[] = {
+	{ "stalls", OPTION_BOOL, offsetof(struct mem_options, stalls), "true", 0, 0,
+	  "Hook reclaim and compaction, for the time processes stall in them" },
+	{ 0 },
+};
+
 struct mem_state {
 	struct mem_bpf *skeleton;
 	const struct module_host *host;
+	const struct mem_options *options;
 	struct mem_host host_files;
 	uint64_t read_ns;
 	uint64_t lost;
@@ -31,15 +43,26 @@ static int mem_supported(const struct host_env *env, char why[MODULE_WHY_SIZE])
 	return -ENOTSUP;
 }
 
+static void stalls_leave_out(struct bpf_object *object)
+{
+	struct bpf_program *program;
+
+	bpf_object__for_each_program(program, object)
+		bpf_program__set_autoload(program, false);
+}
+
 static int mem_open(void *data, const struct module_host *host, struct bpf_object_skeleton **ret_skeleton)
 {
 	struct mem_state *state = data;
 
 	state->host = host;
+	state->options = host->options;
 	mem_host_open(&state->host_files);
 	state->skeleton = mem_bpf__open();
 	if (!state->skeleton)
 		return -errno;
+	if (!state->options->stalls)
+		stalls_leave_out(state->skeleton->obj);
 	*ret_skeleton = state->skeleton->skeleton;
 	return 0;
 }
@@ -107,7 +130,8 @@ static void mem_process_end(void *data, struct process *process)
 	struct cgroup_table *cgroups = agent_cgroups(state->host->agent);
 	struct mem_stall stall;
 
-	process->reclaim_stall_ns = process->compaction_stall_ns = 0;
+	if (state->options->stalls)
+		process->reclaim_stall_ns = process->compaction_stall_ns = 0;
 	if (state->skeleton->bss->stalls_begun && !bpf_map_lookup_elem(fd, &process->pid, &stall) &&
 	    stall.start_ns == process->start_boot_ns) {
 		process->reclaim_stall_ns = stall.reclaim_ns;
@@ -155,6 +179,8 @@ const struct module module_mem = {
 	.name = "mem",
 	.id = MODULE_MEM,
 	.summary = "faults, peak memory, reclaim and compaction stalls, OOM",
+	.options = mem_options,
+	.options_size = sizeof(struct mem_options),
 	.state_size = sizeof(struct mem_state),
 	.supported = mem_supported,
 	.open = mem_open,

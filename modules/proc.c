@@ -5,6 +5,7 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -16,7 +17,16 @@
 #include "modules/proc_strings.h"
 #include "proc.skel.h"
 
-static const uint64_t LIVE_INTERVAL_NS = 1000 * 1000 * 1000ULL;
+struct proc_options {
+	uint64_t live_interval_ns;
+};
+
+static const struct option_spec proc_options[] = {
+	{ "live_interval", OPTION_DURATION, offsetof(struct proc_options, live_interval_ns), "1s", 250000000,
+	  60000000000, "Least time between two rounds over all living processes" },
+	{ 0 },
+};
+
 static const uint64_t YOUNG_NS = 500 * 1000 * 1000ULL; // longer than any record waits in the ring
 static const uint64_t ZOMBIE_WAIT_NS = 1000 * 1000 * 1000ULL;
 static const uint64_t FREE_WAIT_NS = 3000 * 1000 * 1000ULL; // longer than RCU keeps a released task
@@ -25,6 +35,7 @@ static const uint64_t ENDED_INTERVAL_NS = 1000 * 1000 * 1000ULL;
 struct proc_state {
 	struct proc_bpf *skeleton;
 	const struct module_host *host;
+	const struct proc_options *options;
 	uint64_t previous_ns; // the round before live_ns
 	uint64_t live_ns; // when living processes were last read
 	uint64_t interval_ns; // until the next time; grows with its cost
@@ -46,6 +57,7 @@ static int proc_open(void *data, const struct module_host *host, struct bpf_obje
 	const struct host_env *env = host->env;
 
 	state->host = host;
+	state->options = host->options;
 	state->skeleton = proc_bpf__open();
 	if (!state->skeleton)
 		return -errno;
@@ -433,7 +445,7 @@ static int proc_start(void *data)
 	result = live_read(state);
 	state->seeding = false;
 	agent_processes_seed(state->host->agent, begin);
-	state->interval_ns = LIVE_INTERVAL_NS;
+	state->interval_ns = state->options->live_interval_ns;
 	state->live_ns = clock_boot_ns();
 	return result;
 }
@@ -523,7 +535,7 @@ static void live_sweep(struct proc_state *state)
 
 static int live_round(struct proc_state *state)
 {
-	uint64_t begin = clock_process_cpu_ns();
+	uint64_t begin = clock_process_cpu_ns(), least = state->options->live_interval_ns;
 	uint64_t cost;
 	int result = live_read(state);
 
@@ -532,7 +544,7 @@ static int live_round(struct proc_state *state)
 	state->live_ns = clock_boot_ns();
 	cost = clock_process_cpu_ns() - begin;
 	// Never more than a four-thousandth of a core.
-	state->interval_ns = cost * 4000 > LIVE_INTERVAL_NS ? cost * 4000 : LIVE_INTERVAL_NS;
+	state->interval_ns = cost * 4000 > least ? cost * 4000 : least;
 	return result;
 }
 
@@ -557,6 +569,8 @@ const struct module module_proc = {
 	.name = "proc",
 	.id = MODULE_PROC,
 	.summary = "processes: fork, exec, exit, arguments, identity, cgroup",
+	.options = proc_options,
+	.options_size = sizeof(struct proc_options),
 	.state_size = sizeof(struct proc_state),
 	.supported = proc_supported,
 	.open = proc_open,

@@ -4,6 +4,7 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -16,11 +17,23 @@
 #include "modules/sched_host.h"
 #include "sched.skel.h"
 
-static const uint64_t SAMPLE_INTERVAL_NS = 100 * 1000 * 1000ULL;
+struct sched_options {
+	bool blocked;
+	uint64_t blocked_interval_ns;
+};
+
+static const struct option_spec sched_options[] = {
+	{ "blocked", OPTION_BOOL, offsetof(struct sched_options, blocked), "true", 0, 0,
+	  "Look at sleeping threads, for what they wait" },
+	{ "blocked_interval", OPTION_DURATION, offsetof(struct sched_options, blocked_interval_ns), "100ms", 10000000,
+	  60000000000, "Least time between two looks; the collector takes one four times a second at most" },
+	{ 0 },
+};
 
 struct sched_state {
 	struct sched_bpf *skeleton;
 	const struct module_host *host;
+	const struct sched_options *options;
 	struct sched_host host_files;
 	uint64_t sampled_ns;
 	uint64_t interval_ns;
@@ -87,7 +100,8 @@ static int sched_open(void *data, const struct module_host *host, struct bpf_obj
 	struct sched_state *state = data;
 
 	state->host = host;
-	state->interval_ns = SAMPLE_INTERVAL_NS;
+	state->options = host->options;
+	state->interval_ns = state->options->blocked_interval_ns;
 	sched_host_open(&state->host_files);
 	state->skeleton = sched_bpf__open();
 	if (!state->skeleton)
@@ -97,6 +111,7 @@ static int sched_open(void *data, const struct module_host *host, struct bpf_obj
 			state->skeleton->rodata->syscall_classes[syscall_waits[i].number] =
 				(uint8_t)syscall_waits[i].class;
 	}
+	bpf_program__set_autoload(state->skeleton->progs.sched_states, state->options->blocked);
 	*ret_skeleton = state->skeleton->skeleton;
 	return 0;
 }
@@ -182,18 +197,19 @@ static int sched_tick(void *data, uint64_t now_boot_ns)
 {
 	struct sched_state *state = data;
 	uint64_t elapsed = now_boot_ns - state->sampled_ns;
+	uint64_t least = state->options->blocked_interval_ns;
 	uint64_t begin, cost;
 	int result;
 
-	if (elapsed < state->interval_ns)
+	if (!state->options->blocked || elapsed < state->interval_ns)
 		return 0;
-	if (!state->sampled_ns || elapsed > 2 * state->interval_ns + SAMPLE_INTERVAL_NS)
+	if (!state->sampled_ns || elapsed > 2 * state->interval_ns + least)
 		elapsed = state->interval_ns; // the host slept, or this process did
 	begin = clock_process_cpu_ns();
 	result = states_read(state, elapsed);
 	state->sampled_ns = now_boot_ns;
 	cost = clock_process_cpu_ns() - begin;
-	state->interval_ns = cost * 4000 > SAMPLE_INTERVAL_NS ? cost * 4000 : SAMPLE_INTERVAL_NS;
+	state->interval_ns = cost * 4000 > least ? cost * 4000 : least;
 	return result;
 }
 
@@ -282,6 +298,8 @@ const struct module module_sched = {
 	.name = "sched",
 	.id = MODULE_SCHED,
 	.summary = "CPU time, run delay, switches, and what threads wait for",
+	.options = sched_options,
+	.options_size = sizeof(struct sched_options),
 	.state_size = sizeof(struct sched_state),
 	.supported = sched_supported,
 	.open = sched_open,

@@ -8,11 +8,15 @@
 #include <stdint.h>
 
 #include "core/base/arena.h"
+#include "core/base/json.h"
 #include "lake/schema.h"
 
-// Text with its length; bytes are valid UTF-8, hold no NUL and are followed by one.
+// Text with its length; bytes are valid UTF-8, hold no NUL and are followed by one. In one batch equal short texts are
+// mostly one object, so a store may keep its number of it here: mark is good while generation is the store's own.
 struct lake_text {
 	uint32_t length;
+	uint32_t generation;
+	uint64_t mark;
 	char bytes[];
 };
 
@@ -28,10 +32,38 @@ union lake_slot {
 #define LAKE_I64_NULL INT64_MIN
 #define LAKE_U64_MAX ((uint64_t)INT64_MAX)
 
+// A program that a process was: see docs/records.md, `images`. Values are LAKE_NULL when unknown.
+enum lake_image_value {
+	IMAGE_CPU,
+	IMAGE_RUN_DELAY,
+	IMAGE_MINOR_FAULTS,
+	IMAGE_MAJOR_FAULTS,
+	IMAGE_RCHAR,
+	IMAGE_WCHAR,
+	IMAGE_READ,
+	IMAGE_WRITE,
+	IMAGE_PEAK_RSS,
+	IMAGE_VALUES,
+};
+extern const char *const lake_image_value_names[IMAGE_VALUES];
+
+struct lake_image {
+	uint64_t start_ns;
+	uint64_t args_total_bytes;
+	uint64_t value[IMAGE_VALUES];
+	const struct lake_text *comm, *exe, *script, *interpreter, *tool;
+	const struct lake_text *args; // JSON
+	bool forked;
+};
+
 struct lake_row {
 	uint64_t sequence;
 	uint8_t entity; // enum schema_entity_id
 	bool open; // of ENTITY_PROCESSES: it lives on, a later row of the same identity replaces this one
+	bool has_keys; // of ENTITY_PROCESSES: rows of ENTITY_KEYS came with it
+	// Of ENTITY_PROCESSES: the programs, which decoding leaves here and not in their slot. See lake_images_json().
+	uint32_t image_count;
+	const struct lake_image *images;
 	union lake_slot slot[];
 };
 
@@ -69,7 +101,8 @@ struct lake_batch {
 	size_t point_count, point_room;
 	uint64_t records; // records decoded
 	uint64_t values_out_of_range; // numbers that had to become null
-	struct lake_id_cache *ids; // of runs, tasks and cgroups met in this batch
+	struct lake_cache *cache; // texts and ids met in this batch
+	struct buf scratch; // of decoding
 };
 
 // Zeroed memory becomes an empty batch. 0 or -ENOMEM. workspace and host_id are copied.
@@ -89,6 +122,11 @@ int lake_batch_hole(struct lake_batch *batch, uint64_t first, uint64_t last, uin
 		    size_t reason_length);
 // A copy in the arena; bytes that may not stand in a text become U+FFFD. NULL when memory is out.
 const struct lake_text *lake_batch_text(struct lake_batch *batch, const char *bytes, size_t length);
+
+// The same, remembered: equal texts of a batch become one object most of the time.
+const struct lake_text *lake_batch_intern(struct lake_batch *batch, const char *bytes, size_t length);
+// Images as the JSON of docs/records.md, appended; nulls are left out.
+void lake_images_json(const struct lake_image *images, size_t count, struct json *json);
 
 // Sets every slot of a row to null.
 void lake_row_clear(union lake_slot *slot, const struct schema_entity *entity);
@@ -115,4 +153,6 @@ uint64_t lake_batch_id_run(struct lake_batch *batch, const struct lake_text *run
 uint64_t lake_batch_id_task(struct lake_batch *batch, uint64_t run, const struct lake_text *task);
 uint64_t lake_batch_id_cgroup(struct lake_batch *batch, const struct lake_text *cgroup);
 uint64_t lake_batch_id_sample(struct lake_batch *batch, uint64_t run, const struct lake_text *sample);
+// Whether the cgroup was not asked for in this batch before (or that was forgotten).
+bool lake_batch_new_cgroup(struct lake_batch *batch, const struct lake_text *cgroup);
 uint64_t lake_batch_id_tool(struct lake_batch *batch, uint64_t run, const struct lake_text *tool);

@@ -1,0 +1,675 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lake, SQLite: select, count and tail as SQL made from the declared schema. Values are bound, names come from
+// the schema. Pages go by key: the sort value and id of the last row, so that writing in between moves nothing.
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/cleanup.h"
+#include "lake/images.h"
+#include "lake/store_sqlite.h"
+
+enum { SOURCES_MAX = 480, BINDS_MAX = STORE_FILTERS_MAX + 8 };
+
+// Where rows come from: a table, or one partition of processes.
+struct source {
+	uint64_t partition; // 0: the table
+	const char *table;
+};
+
+struct bind {
+	union lake_slot slot;
+	enum schema_type type;
+	const char *text; // instead of slot
+	size_t length;
+};
+
+struct select {
+	struct sqlite_reader *reader;
+	const struct store_query *query;
+	const struct schema_entity *entity;
+	struct buf sql;
+	struct bind binds[BINDS_MAX];
+	size_t bind_count;
+	bool wanted[SCHEMA_COLUMNS_MAX];
+	// Where the page begins: after the row with this sort value and id.
+	bool after, after_null;
+	struct bind after_value;
+	uint64_t after_id, after_outer;
+	struct source sources[SOURCES_MAX];
+	size_t source_count;
+};
+
+static size_t bind_add(struct select *select, union lake_slot slot, enum schema_type type)
+{
+	select->binds[select->bind_count] = (struct bind){.slot = slot, .type = type};
+	return ++select->bind_count;
+}
+
+static bool column_is_text(const struct select *select, unsigned column)
+{
+	return select->entity->columns[column].type == SCHEMA_TEXT ||
+	       select->entity->columns[column].type == SCHEMA_JSON;
+}
+
+static void put_expression(struct select *select, const struct source *source, unsigned column)
+{
+	if (source->partition)
+		process_expression(&select->sql, column, source->partition);
+	else
+		buf_append_string(&select->sql, select->entity->columns[column].name);
+}
+
+// --- filters ---------------------------------------------------------------------------
+
+static const char *operator_text(enum store_operator op)
+{
+	static const char *const texts[] = {
+		[STORE_EQ] = "=",  [STORE_NE] = " IS NOT ", [STORE_LT] = "<",
+		[STORE_LE] = "<=", [STORE_GT] = ">",	    [STORE_GE] = ">=",
+	};
+
+	return texts[op];
+}
+
+// A text of the dictionary is looked for there once, not in every row.
+static void put_dictionary_equal(struct select *select, const struct source *source, unsigned column, size_t bound)
+{
+	bool context = process_place(column) == PLACE_CONTEXT_DICTIONARY;
+
+	buf_printf(&select->sql, "%s.%s IN (SELECT no FROM texts_%llu WHERE text=?%zu)", context ? "c" : "p",
+		   select->entity->columns[column].name, (unsigned long long)source->partition, bound);
+}
+
+static void put_filter(struct select *select, const struct source *source, const struct store_filter *filter,
+		       size_t bound)
+{
+	struct buf *sql = &select->sql;
+	bool dictionary = source->partition && (process_place(filter->column) == PLACE_CONTEXT_DICTIONARY ||
+						process_place(filter->column) == PLACE_ROW_DICTIONARY);
+
+	buf_append_string(sql, " AND ");
+	switch (filter->op) {
+	case STORE_IS_NULL:
+	case STORE_NOT_NULL:
+		put_expression(select, source, filter->column);
+		buf_append_string(sql, filter->op == STORE_IS_NULL ? " IS NULL" : " IS NOT NULL");
+		break;
+	case STORE_PREFIX:
+		buf_append_string(sql, "substr(");
+		put_expression(select, source, filter->column);
+		buf_printf(sql, ",1,length(?%zu))=?%zu", bound, bound);
+		break;
+	case STORE_CONTAINS:
+		buf_append_string(sql, "instr(lower(");
+		put_expression(select, source, filter->column);
+		buf_printf(sql, "),lower(?%zu))>0", bound);
+		break;
+	case STORE_EQ:
+		if (dictionary) {
+			put_dictionary_equal(select, source, filter->column, bound);
+			break;
+		}
+		// fall through
+	default:
+		put_expression(select, source, filter->column);
+		buf_printf(sql, "%s?%zu", operator_text(filter->op), bound);
+	}
+}
+
+// --- pages ---------------------------------------------------------------------------
+
+// Rows after the last one of the page before, in the order of the query.
+static void put_after(struct select *select, const struct source *source, size_t first_bound)
+{
+	const struct store_query *query = select->query;
+	struct buf *sql = &select->sql;
+	char id[40];
+
+	if (query->sort < 0 && query->entity == ENTITY_TASKS) {
+		buf_printf(sql, " AND (run_id,id)%s(?%zu,?%zu)", query->descending ? "<" : ">", first_bound + 2,
+			   first_bound + 1);
+		return;
+	}
+	snprintf(id, sizeof(id), source->partition ? "p.id" : "id");
+	if (query->sort < 0) {
+		buf_printf(sql, " AND %s%s?%zu", id, query->descending ? "<" : ">", first_bound + 1);
+		return;
+	}
+	buf_append_string(sql, " AND (");
+	if (select->after_null) {
+		put_expression(select, source, (unsigned)query->sort);
+		buf_printf(sql, " IS NULL AND %s>?%zu)", id, first_bound + 1);
+		return;
+	}
+	put_expression(select, source, (unsigned)query->sort);
+	buf_printf(sql, "%s?%zu OR (", query->descending ? "<" : ">", first_bound);
+	put_expression(select, source, (unsigned)query->sort);
+	buf_printf(sql, "=?%zu AND %s>?%zu)", first_bound, id, first_bound + 1);
+	if (select->entity->columns[query->sort].flags & SCHEMA_N) {
+		buf_append_string(sql, " OR ");
+		put_expression(select, source, (unsigned)query->sort);
+		buf_append_string(sql, " IS NULL");
+	}
+	buf_append_char(sql, ')');
+}
+
+static void cursor_write(const struct select *select, const struct bind *value, bool null, uint64_t id, uint64_t outer,
+			 char out[STORE_CURSOR_SIZE])
+{
+	const struct store_query *query = select->query;
+	int used = snprintf(out, STORE_CURSOR_SIZE, "1.%d.%d.%d.%llx.%llx.", query->entity, query->sort,
+			    query->descending, (unsigned long long)id, (unsigned long long)outer);
+	size_t at = (size_t)used;
+
+	if (query->sort < 0)
+		return;
+	if (null) {
+		snprintf(out + at, STORE_CURSOR_SIZE - at, "n");
+	} else if (value->text) {
+		// A text too long for a cursor: the page then begins again at its first rows, never past them.
+		out[at++] = 't';
+		for (size_t i = 0; i < value->length && at + 3 < STORE_CURSOR_SIZE; i++)
+			at += (size_t)snprintf(out + at, 3, "%02x", (unsigned char)value->text[i]);
+	} else {
+		snprintf(out + at, STORE_CURSOR_SIZE - at, "i%llx", (unsigned long long)value->slot.u64);
+	}
+}
+
+static int cursor_read(struct select *select, struct arena *arena, struct store_error *error)
+{
+	const struct store_query *query = select->query;
+	unsigned long long id, outer, number;
+	int entity, sort, descending, used = 0;
+	const char *at;
+	char *text;
+
+	if (!query->cursor || !query->cursor[0])
+		return 0;
+	if (strlen(query->cursor) >= STORE_CURSOR_SIZE ||
+	    sscanf(query->cursor, "1.%d.%d.%d.%llx.%llx.%n", &entity, &sort, &descending, &id, &outer, &used) != 5 ||
+	    used == 0 || entity != (int)query->entity || sort != query->sort || descending != query->descending)
+		return store_fail(error, -EINVAL, "the page cursor is not one of this query");
+	select->after = true;
+	select->after_id = id;
+	select->after_outer = outer;
+	at = query->cursor + used;
+	if (sort < 0 || *at == 'n') {
+		select->after_null = sort >= 0;
+		return 0;
+	}
+	if (*at == 'i' && !column_is_text(select, (unsigned)sort) && sscanf(at + 1, "%llx", &number) == 1) {
+		select->after_value = (struct bind){.slot = {.u64 = number}, .type = SCHEMA_U64};
+		return 0;
+	}
+	text = arena_alloc(arena, strlen(at) / 2 + 1);
+	if (!text)
+		return store_fail(error, -ENOMEM, "out of memory");
+	select->after_value.text = text;
+	if (*at++ != 't' || !column_is_text(select, (unsigned)sort))
+		return store_fail(error, -EINVAL, "the page cursor is not one of this query");
+	for (unsigned byte; at[0] && at[1] && sscanf(at, "%2x", &byte) == 1; at += 2)
+		text[select->after_value.length++] = (char)byte;
+	return 0;
+}
+
+// --- the statement ---------------------------------------------------------------------------
+
+static void put_where(struct select *select, const struct source *source, const size_t *bounds, size_t workspace_bound,
+		      size_t after_bound)
+{
+	const struct store_query *query = select->query;
+	struct buf *sql = &select->sql;
+
+	buf_append_string(sql, " WHERE 1");
+	if (workspace_bound && source->partition)
+		put_dictionary_equal((buf_append_string(sql, " AND "), select), source, PROCESSES_workspace,
+				     workspace_bound);
+	else if (workspace_bound)
+		buf_printf(sql, " AND workspace=?%zu", workspace_bound);
+	for (size_t i = 0; i < query->filter_count; i++)
+		put_filter(select, source, &query->filters[i], bounds[i]);
+	if (select->after)
+		put_after(select, source, after_bound);
+}
+
+static void put_from(struct select *select, const struct source *source)
+{
+	unsigned long long no = source->partition;
+
+	if (no)
+		buf_printf(&select->sql, " FROM processes_%llu p JOIN contexts_%llu c ON c.no=p.context", no, no);
+	else
+		buf_printf(&select->sql, " FROM %s", source->table);
+}
+
+static void put_order(struct select *select, size_t sort_at, size_t id_at)
+{
+	const struct store_query *query = select->query;
+	const char *down = query->descending ? " DESC" : "";
+
+	if (query->sort < 0 && query->entity == ENTITY_TASKS)
+		buf_printf(&select->sql, " ORDER BY run_id%s,id%s", down, down);
+	else if (query->sort < 0)
+		buf_printf(&select->sql, " ORDER BY %zu%s", id_at, down);
+	else
+		buf_printf(&select->sql, " ORDER BY %zu%s%s,%zu", sort_at, down,
+			   !query->descending && select->entity->columns[query->sort].flags & SCHEMA_N ? " NULLS LAST"
+												       : "",
+			   id_at);
+}
+
+// Columns come in the order of the schema, those wanted only. The first is always the id.
+static void put_select(struct select *select, bool count_only)
+{
+	const struct store_query *query = select->query;
+	size_t bounds[STORE_FILTERS_MAX], workspace_bound = 0, after_bound = 0;
+	size_t position, sort_at = 0, id_at = 0;
+
+	if (query->workspace) {
+		select->binds[select->bind_count++] =
+			(struct bind){.text = query->workspace, .length = strlen(query->workspace)};
+		workspace_bound = select->bind_count;
+	}
+	for (size_t i = 0; i < query->filter_count; i++)
+		bounds[i] = bind_add(select, query->filters[i].value,
+				     (enum schema_type)select->entity->columns[query->filters[i].column].type);
+	if (select->after) {
+		select->binds[select->bind_count++] = select->after_value;
+		after_bound = select->bind_count;
+		bind_add(select, (union lake_slot){.u64 = select->after_id}, SCHEMA_U64);
+		bind_add(select, (union lake_slot){.u64 = select->after_outer}, SCHEMA_U64);
+	}
+	if (count_only)
+		buf_append_string(&select->sql, "SELECT sum(n) FROM (");
+	for (size_t s = 0; s < select->source_count; s++) {
+		const struct source *source = &select->sources[s];
+
+		buf_append_string(&select->sql, s ? " UNION ALL SELECT " : "SELECT ");
+		if (count_only)
+			buf_append_string(&select->sql, "count(*) AS n");
+		position = 0;
+		for (unsigned i = 0; !count_only && i < select->entity->column_count; i++) {
+			if (!select->wanted[i])
+				continue;
+			buf_append_string(&select->sql, position++ ? "," : "");
+			put_expression(select, source, i);
+			sort_at = (int)i == query->sort ? position : sort_at;
+			id_at = i == 0 ? position : id_at;
+		}
+		put_from(select, source);
+		put_where(select, source, bounds, workspace_bound, after_bound);
+	}
+	if (count_only) {
+		buf_append_char(&select->sql, ')');
+		return;
+	}
+	put_order(select, sort_at, id_at);
+	// Workspaces are few and have no id: one page.
+	if (query->limit && query->entity != ENTITY_WORKSPACES)
+		buf_printf(&select->sql, " LIMIT %llu", (unsigned long long)query->limit);
+}
+
+// --- where processes are ---------------------------------------------------------------------------
+
+// Partitions that cannot have a row of the query are left out.
+static bool partition_may_match(const struct store_query *query, uint64_t start_min_ns, uint64_t end_max_ns,
+				uint64_t first_id, uint64_t next_id)
+{
+	for (size_t i = 0; i < query->filter_count; i++) {
+		const struct store_filter *filter = &query->filters[i];
+		uint64_t value = filter->value.u64;
+		bool below = filter->op == STORE_LT || filter->op == STORE_LE || filter->op == STORE_EQ;
+		bool above = filter->op == STORE_GT || filter->op == STORE_GE || filter->op == STORE_EQ;
+		bool time = filter->column == PROCESSES_start_ns || filter->column == PROCESSES_end_ns;
+
+		if (time && below && value < start_min_ns)
+			return false;
+		if (time && above && value > end_max_ns)
+			return false;
+		if (filter->column == PROCESSES_id && filter->op == STORE_EQ && (value < first_id || value >= next_id))
+			return false;
+	}
+	return true;
+}
+
+static int sources_find(struct select *select, struct store_error *error)
+{
+	__attribute__((cleanup(cleanup_statement))) sqlite3_stmt *statement = NULL;
+	struct sqlite_reader *reader = select->reader;
+	uint64_t first_id = 0;
+	int status;
+
+	if (select->query->entity != ENTITY_PROCESSES) {
+		select->sources[select->source_count++] = (struct source){.table = select->entity->name};
+		return 0;
+	}
+	status = sqlite_prepare(reader->db, "SELECT no,start_min_ns,end_max_ns,next_id FROM partitions ORDER BY no",
+				false, &statement, error);
+	if (status < 0)
+		return status;
+	while ((status = sqlite3_step(statement)) == SQLITE_ROW) {
+		uint64_t next_id = sqlite_column_u64(statement, 3);
+
+		if (select->source_count + 1 == SOURCES_MAX)
+			return store_fail(error, -E2BIG, "the query covers too many days: narrow the time");
+		if (partition_may_match(select->query, sqlite_column_u64(statement, 1), sqlite_column_u64(statement, 2),
+					first_id, next_id))
+			select->sources[select->source_count++] =
+				(struct source){.partition = sqlite_column_u64(statement, 0)};
+		first_id = next_id;
+	}
+	if (status != SQLITE_DONE)
+		return sqlite_fail(reader->db, error, "partitions");
+	select->sources[select->source_count++] = (struct source){.table = "living"};
+	return 0;
+}
+
+// --- rows out ---------------------------------------------------------------------------
+
+static int images_slot(struct sqlite_reader *reader, const void *packed, size_t size, uint64_t start_ns,
+		       const struct lake_text *tool, union lake_slot *ret_slot)
+{
+	struct lake_image *images;
+	struct lake_text *text;
+	struct json json;
+	size_t count;
+	int status = images_unpack(packed, size, start_ns, tool, &reader->arena, &images, &count);
+
+	if (status < 0)
+		return status;
+	buf_reset(&reader->scratch);
+	json = json_to(&reader->scratch);
+	lake_images_json(images, count, &json);
+	text = arena_alloc(&reader->arena, sizeof(*text) + reader->scratch.length + 1);
+	if (!text || buf_error(&reader->scratch) < 0)
+		return -ENOMEM;
+	*text = (struct lake_text){.length = (uint32_t)reader->scratch.length};
+	memcpy(text->bytes, reader->scratch.data, reader->scratch.length + 1);
+	ret_slot->text = text;
+	return 0;
+}
+
+static int row_read(struct select *select, sqlite3_stmt *statement, union lake_slot *slot)
+{
+	const struct schema_entity *entity = select->entity;
+	int at = 0, images_at = -1, status = 0;
+
+	arena_reset(&select->reader->arena);
+	for (unsigned i = 0; status == 0 && i < entity->column_count; i++) {
+		if (!select->wanted[i])
+			continue;
+		if (select->query->entity == ENTITY_PROCESSES && i == PROCESSES_images)
+			images_at = at++;
+		else
+			status = sqlite_column_slot(statement, at++, (enum schema_type)entity->columns[i].type,
+						    &select->reader->arena, &slot[i]);
+	}
+	if (status == 0 && images_at >= 0) {
+		slot[PROCESSES_images].text = NULL;
+		if (sqlite3_column_type(statement, images_at) == SQLITE_BLOB)
+			status = images_slot(select->reader, sqlite3_column_blob(statement, images_at),
+					     (size_t)sqlite3_column_bytes(statement, images_at),
+					     slot[PROCESSES_start_ns].u64, slot[PROCESSES_tool].text,
+					     &slot[PROCESSES_images]);
+	}
+	return status;
+}
+
+static void binds_apply(const struct select *select, sqlite3_stmt *statement)
+{
+	for (size_t i = 0; i < select->bind_count; i++) {
+		const struct bind *bind = &select->binds[i];
+
+		if (bind->text)
+			sqlite3_bind_text(statement, (int)i + 1, bind->text, (int)bind->length, SQLITE_STATIC);
+		else
+			sqlite_bind_slot(statement, (int)i + 1, bind->slot, bind->type);
+	}
+}
+
+static void remember_last(const struct select *select, const union lake_slot *slot, char ret_cursor[STORE_CURSOR_SIZE])
+{
+	const struct store_query *query = select->query;
+	struct bind value = {0};
+	uint64_t id = slot[0].u64, outer = query->entity == ENTITY_TASKS ? slot[TASKS_run_id].u64 : 0;
+	bool null = false;
+
+	if (query->sort >= 0) {
+		null = lake_slot_is_null(slot[query->sort],
+					 (enum schema_type)select->entity->columns[query->sort].type);
+		value.slot = slot[query->sort];
+		if (column_is_text(select, (unsigned)query->sort) && !null) {
+			value.text = slot[query->sort].text->bytes;
+			value.length = slot[query->sort].text->length;
+		}
+	}
+	cursor_write(select, &value, null, id, outer, ret_cursor);
+}
+
+static int rows_give(struct select *select, sqlite3_stmt *statement, store_row_fn row, void *data,
+		     char ret_cursor[STORE_CURSOR_SIZE], struct store_error *error)
+{
+	union lake_slot slot[SCHEMA_COLUMNS_MAX];
+	char cursor[STORE_CURSOR_SIZE] = "";
+	uint64_t rows = 0;
+	int status = 0, step;
+
+	lake_row_clear(slot, select->entity);
+	while (status == 0 && (step = sqlite3_step(statement)) == SQLITE_ROW) {
+		status = row_read(select, statement, slot);
+		if (status < 0)
+			return store_fail(error, status == -EBADMSG ? -EILSEQ : status, "a row of %s cannot be read",
+					  select->entity->name);
+		rows++;
+		if (rows == select->query->limit && select->query->entity != ENTITY_WORKSPACES)
+			remember_last(select, slot, cursor);
+		status = row(data, slot);
+	}
+	if (status == 0 && step != SQLITE_DONE)
+		return sqlite_fail(select->reader->db, error, "select");
+	if (ret_cursor)
+		memcpy(ret_cursor, cursor, sizeof(cursor));
+	return status;
+}
+
+static int query_check(const struct select *select, struct store_error *error)
+{
+	const struct store_query *query = select->query;
+
+	if (query->filter_count > STORE_FILTERS_MAX)
+		return store_fail(error, -EINVAL, "at most %d filters", STORE_FILTERS_MAX);
+	if (query->sort >= (int)select->entity->column_count)
+		return store_fail(error, -EINVAL, "%s has no such column", select->entity->name);
+	for (size_t i = 0; i < query->filter_count; i++) {
+		const struct store_filter *filter = &query->filters[i];
+
+		if (filter->column >= select->entity->column_count)
+			return store_fail(error, -EINVAL, "%s has no such column", select->entity->name);
+		if ((filter->op == STORE_PREFIX || filter->op == STORE_CONTAINS) &&
+		    !column_is_text(select, filter->column))
+			return store_fail(error, -EINVAL, "%s is no text",
+					  select->entity->columns[filter->column].name);
+	}
+	return 0;
+}
+
+static void columns_choose(struct select *select)
+{
+	const struct store_query *query = select->query;
+
+	for (unsigned i = 0; i < select->entity->column_count; i++)
+		select->wanted[i] = !query->columns;
+	for (size_t i = 0; query->columns && i < query->column_count; i++)
+		select->wanted[query->columns[i]] = true;
+	select->wanted[0] = true;
+	if (query->sort >= 0)
+		select->wanted[query->sort] = true;
+	if (query->entity == ENTITY_TASKS)
+		select->wanted[TASKS_run_id] = true;
+	if (query->entity == ENTITY_PROCESSES && select->wanted[PROCESSES_images])
+		select->wanted[PROCESSES_start_ns] = select->wanted[PROCESSES_tool] = true;
+}
+
+// sources, statement and rows are of one state of the store.
+static int select_run(struct select *select, store_row_fn row, void *data, char *ret_cursor, uint64_t *ret_count,
+		      struct store_error *error)
+{
+	__attribute__((cleanup(cleanup_statement))) sqlite3_stmt *statement = NULL;
+	int status = sources_find(select, error);
+
+	if (status < 0)
+		return status;
+	put_select(select, ret_count != NULL);
+	if (buf_error(&select->sql) < 0)
+		return store_fail(error, -ENOMEM, "out of memory");
+	status = sqlite_prepare(select->reader->db, select->sql.data, false, &statement, error);
+	if (status < 0)
+		return status;
+	binds_apply(select, statement);
+	if (!ret_count)
+		return rows_give(select, statement, row, data, ret_cursor, error);
+	if (sqlite3_step(statement) != SQLITE_ROW)
+		return sqlite_fail(select->reader->db, error, "count");
+	*ret_count = (uint64_t)sqlite3_column_int64(statement, 0);
+	return 0;
+}
+
+static int select_whole(struct store_reader *base, const struct store_query *query, store_row_fn row, void *data,
+			char *ret_cursor, uint64_t *ret_count, struct store_error *error)
+{
+	CLEANUP(cleanup_free) struct select *select = calloc(1, sizeof(*select));
+	struct arena arena;
+	int status;
+
+	if (!select)
+		return store_fail(error, -ENOMEM, "out of memory");
+	select->reader = sqlite_reader_of(base);
+	select->query = query;
+	select->entity = &schema_entities[query->entity];
+	arena_init(&arena, 1024);
+	columns_choose(select);
+	status = query_check(select, error);
+	if (status == 0)
+		status = cursor_read(select, &arena, error);
+	if (status == 0) {
+		reader_deadline(select->reader, query->time_limit_ms);
+		status = sqlite_run(select->reader->db, "BEGIN", error);
+	}
+	if (status == 0) {
+		status = select_run(select, row, data, ret_cursor, ret_count, error);
+		reader_deadline(select->reader, 0);
+		sqlite3_exec(select->reader->db, "COMMIT", NULL, NULL, NULL);
+	}
+	arena_free(&arena);
+	buf_free(&select->sql);
+	return status;
+}
+
+int sqlite_select(struct store_reader *base, const struct store_query *query, store_row_fn row, void *data,
+		  char *ret_cursor, struct store_error *error)
+{
+	return select_whole(base, query, row, data, ret_cursor, NULL, error);
+}
+
+int sqlite_count(struct store_reader *base, const struct store_query *query, uint64_t *ret_count,
+		 struct store_error *error)
+{
+	struct store_query all = *query;
+
+	all.cursor = NULL;
+	return select_whole(base, &all, NULL, NULL, NULL, ret_count, error);
+}
+
+// --- what is new ---------------------------------------------------------------------------
+
+// Where a live view is: of processes the next id, of others the revision of the latest write.
+static int tail_now(struct sqlite_reader *reader, enum schema_entity_id entity, uint64_t *ret_mark,
+		    struct store_error *error)
+{
+	uint64_t mark = 1;
+	int status = sqlite_number(reader->db,
+				   entity == ENTITY_PROCESSES ? "SELECT max(next_id) FROM partitions"
+							      : "SELECT value+1 FROM meta WHERE name='revision'",
+				   &mark, error);
+
+	*ret_mark = mark ? mark : 1;
+	return status;
+}
+
+static int tail_processes(struct sqlite_reader *reader, const char *workspace, uint64_t mark, uint64_t limit,
+			  store_row_fn row, void *data, uint64_t *ret_mark, struct store_error *error)
+{
+	struct store_filter filters[] = {
+		{.column = PROCESSES_id, .op = STORE_GE, .value = {.u64 = mark}},
+		{.column = PROCESSES_end_ns, .op = STORE_NOT_NULL},
+	};
+	struct store_query query = {.entity = ENTITY_PROCESSES,
+				    .workspace = workspace,
+				    .filters = filters,
+				    .filter_count = 2,
+				    .sort = -1,
+				    .limit = limit};
+	char cursor[STORE_CURSOR_SIZE];
+	unsigned long long last;
+	int status = tail_now(reader, ENTITY_PROCESSES, ret_mark, error);
+
+	if (status == 0)
+		status = sqlite_select(&reader->reader, &query, row, data, cursor, error);
+	// A full page: go on after its last row.
+	if (status == 0 && cursor[0] && sscanf(cursor, "1.%*d.%*d.%*d.%llx", &last) == 1)
+		*ret_mark = last + 1;
+	return status;
+}
+
+int sqlite_tail(struct store_reader *base, const char *workspace, enum schema_entity_id entity, uint64_t mark,
+		uint64_t limit, store_row_fn row, void *data, uint64_t *ret_mark, struct store_error *error)
+{
+	__attribute__((cleanup(cleanup_statement))) sqlite3_stmt *statement = NULL;
+	CLEANUP(cleanup_free) struct select *select = calloc(1, sizeof(*select));
+	struct store_query query = {.entity = entity};
+	struct sqlite_reader *reader = sqlite_reader_of(base);
+	union lake_slot slot[SCHEMA_COLUMNS_MAX];
+	CLEANUP(buf_free) struct buf sql = BUF_INIT;
+	uint64_t now = 1, rows = 0;
+	int status = 0, step = SQLITE_DONE;
+
+	if (!select)
+		return store_fail(error, -ENOMEM, "out of memory");
+	if (mark == 0)
+		return tail_now(reader, entity, ret_mark, error);
+	if (entity == ENTITY_PROCESSES)
+		return tail_processes(reader, workspace, mark, limit, row, data, ret_mark, error);
+	*select = (struct select){.reader = reader, .query = &query, .entity = &schema_entities[entity]};
+	columns_choose(select);
+	buf_append_string(&sql, "SELECT ");
+	for (unsigned i = 0; i < select->entity->column_count; i++)
+		buf_printf(&sql, "%s,", select->entity->columns[i].name);
+	buf_printf(&sql, "revision FROM %s WHERE revision>=?1 AND (?2 IS NULL OR workspace=?2) ORDER BY revision",
+		   select->entity->name);
+	status = buf_error(&sql) < 0 ? -ENOMEM : sqlite_prepare(reader->db, sql.data, false, &statement, error);
+	if (status < 0)
+		return status;
+	sqlite3_bind_int64(statement, 1, (sqlite3_int64)mark);
+	sqlite3_bind_text(statement, 2, workspace, -1, SQLITE_STATIC);
+	now = mark;
+	lake_row_clear(slot, select->entity);
+	while (status == 0 && (step = sqlite3_step(statement)) == SQLITE_ROW) {
+		uint64_t revision = (uint64_t)sqlite3_column_int64(statement, (int)select->entity->column_count);
+
+		// What one write changed stays together: the limit ends between two writes.
+		if (limit && rows >= limit && revision >= now)
+			break;
+		status = row_read(select, statement, slot);
+		if (status == 0)
+			status = row(data, slot);
+		now = revision + 1;
+		rows++;
+	}
+	if (status == 0 && step != SQLITE_DONE && step != SQLITE_ROW)
+		return sqlite_fail(reader->db, error, "tail");
+	*ret_mark = now;
+	return status;
+}

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Series inside the SQLite backend: points, packed minutes, roll-ups. Times in ns since 1970.
+#pragma once
+
+#include "lake/chunk.h"
+#include "lake/store_sqlite.h"
+
+#define SERIES_MINUTE_NS UINT64_C(60000000000)
+#define SERIES_BEFORE_NS (10 * SERIES_MINUTE_NS) // how far back a counter's earlier point is looked for
+
+enum { SERIES_LEVELS = 3, SERIES_SUM_COLUMNS = 5 };
+
+// A row of `rollups` holds the steps of one span.
+struct series_level {
+	uint64_t step_ns, span_ns;
+};
+extern const struct series_level series_levels[SERIES_LEVELS]; // 10 s a minute, 1 min an hour, 1 h a day
+
+// Rows of time and metrics values, by time. Free rows.
+struct series_points {
+	uint64_t *rows;
+	size_t count, room;
+	size_t metrics;
+};
+
+int series_points_add(struct series_points *points, uint64_t time_ns, const uint64_t *value);
+// Adds what is in [from, to), packed or not.
+int series_points_read(sqlite3 *db, uint64_t series_id, uint64_t from_ns, uint64_t to_ns, struct series_points *points,
+		       struct store_error *error);
+
+// The sums that the columns of a roll-up's row stand for, and back.
+void series_sums_of_row(const uint64_t *columns, size_t metrics, struct series_sum *sums);
+void series_row_of_sums(const struct series_sum *sums, size_t metrics, uint64_t *columns);
+void series_step_of_sum(const struct series_metric *metric, const struct series_sum *sum, struct store_step *step);

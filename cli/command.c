@@ -73,6 +73,68 @@ const struct command commands[] = {
 			       {3, "Not permitted, or this kernel cannot do it"}),
 	},
 	{
+		.name = "datalake",
+		.function = command_datalake,
+		.summary = "Take batches from agents, keep them, answer questions",
+		.usage = "[OPTION...] [SUBCOMMAND]",
+		.description =
+			"Without a subcommand: the server. It listens on loopback with plain HTTP, and "
+			"elsewhere with TLS only; it makes a certificate on its first start unless it is "
+			"given one, and takes a changed one without a restart (at once on SIGHUP). As root it "
+			"becomes the user tracer before it opens anything that is not a port.\n\n"
+			"token create --role ingest|read|admin prints a token, once; token list; token revoke ID; "
+			"token release HOST_ID lets a host be enrolled anew. link prints an address that opens one "
+			"session in a browser. certificate shows the pin for agents. backup FILE copies the store "
+			"while it is written to. check looks for damage.\n\n"
+			"Options come from the configuration file, then TRACER_DATALAKE_* variables, then flags; "
+			"the later wins.",
+		.words = "token link certificate backup check",
+		.options = OPTIONS(
+			{"config", 'c', "FILE", "Configuration instead of /etc/tracer/datalake.yaml"},
+			{"print-config", 0, NULL,
+			 "Print the values in force and where each came from, then stop"},
+			{"link", 0, NULL, "Print a one-time link once it listens"},
+			{"role", 0, "ingest|read|admin", "Of the token or link to make"},
+			{"ttl", 0, "DURATION", "How long the token holds; without it for ever"},
+			{"workspace", 0, "NAME", "Of the token or link; without it default"},
+			{"note", 0, "TEXT", "Kept with the token, for people"},
+			{"json", 0, NULL, "Machine-readable output of token create and list"}),
+		.tables = command_datalake_options,
+		.examples =
+			EXAMPLES({"sudo tracer datalake", "On this machine, with the defaults"},
+				 {"sudo tracer datalake --listen 0.0.0.0:7070,127.0.0.1:7071",
+				  "For a network, with TLS; plain for this machine"},
+				 {"sudo tracer datalake token create --role ingest --ttl 30d",
+				  "A token to enrol hosts with"},
+				 {"sudo tracer datalake link", "Into the browser"}),
+		.exits = EXITS({0, "Stopped when told to, or the subcommand did its work"},
+			       {1, "The loop or the subcommand failed; damage was found"},
+			       {2, "Bad usage or configuration"},
+			       {3, "Not permitted, or a port, the store or the certificate cannot be opened"}),
+	},
+	{
+		.name = "up",
+		.function = command_up,
+		.summary = "Collect and keep on this machine: collector and datalake together",
+		.usage = "[OPTION...]",
+		.description =
+			"Starts `tracer collect` and `tracer datalake` for this machine, enrols it, and prints a "
+			"link that opens one session in a browser. Ctrl-C or SIGTERM stops both: first the "
+			"collector, which delivers what is left, then the datalake. When one of them dies, it "
+			"says which, stops the other and ends with 1.\n\n"
+			"Both read their own configuration files. Without root the collector shows what /proc "
+			"does, and --directory says where everything is kept.",
+		.options = OPTIONS(
+			{"listen", 'l', "ADDRESS:PORT", "Loopback address instead of 127.0.0.1:7070"},
+			{"directory", 'd', "DIR", "Keep everything there, not below /var/lib and /run"},
+			{"datalake-config", 0, "FILE", "Of the datalake, instead of /etc/tracer/datalake.yaml"},
+			{"demo", 0, NULL, "Run a small pipeline, print its report; needs --directory"}),
+		.examples = EXAMPLES({"sudo tracer up", "This machine, with the defaults"},
+				     {"tracer up --demo --directory demo-data", "A look at what it does"}),
+		.exits = EXITS({0, "Stopped when told to"}, {1, "A part of it failed; the message says which"},
+			       {2, "Bad usage"}, {3, "It could not be started"}),
+	},
+	{
 		.name = "top",
 		.function = command_top,
 		.summary = "Watch what runs, by run, task, tool, process or container",

@@ -9,7 +9,7 @@ export LC_ALL=C
 
 bin=$1
 full=$2
-max_bytes=3145728
+max_bytes=6291456
 
 fail() {
 	printf 'check_binary: %s: %s\n' "$bin" "$1" >&2

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// Between the files of `tracer datalake`: its options, where its state lies, and its subcommands.
+#pragma once
+
+#include "cli/command.h"
+#include "core/config.h"
+
+struct datalake_options {
+	char **listen;
+	char *store;
+	char *state;
+	char *user;
+	char *tls;
+	char *tls_certificate, *tls_key, *tls_client_ca;
+	char **hosts;
+	char *log_level;
+	uint64_t readers, decoders, connections;
+	uint64_t idle_ns;
+	uint64_t keep_processes_ns, keep_points_ns, keep_runs_ns, store_bytes;
+	bool sandbox;
+};
+
+#define DATALAKE_FILE "/etc/tracer/datalake.yaml"
+#define DATALAKE_STATE "/var/lib/tracer/lake"
+
+extern const struct option_spec datalake_option_specs[];
+
+// Reads file (or TRACER_DATALAKE_CONFIG, or the default one) and TRACER_DATALAKE_*. EXIT_OK or an exit code, with the
+// reason printed. The flags were set before.
+int datalake_config_read(struct args *args, struct config *config, const char *file);
+
+// The directory behind "sqlite:DIR", else NULL.
+const char *datalake_store_directory(const struct datalake_options *options);
+
+// With root's rights: makes the state directory where it is missing, gives it to the user, and becomes that user for
+// good. Without: makes it. 0 or -errno, printed.
+int datalake_become(const struct datalake_options *options);
+
+// Becomes the owner of the state directory, so that what a command writes there the server can read. -errno, printed.
+int datalake_become_owner(const char *state);
+
+// "http://127.0.0.1:7070" of the first address that is listened on.
+void datalake_url(const struct datalake_options *options, char *out, size_t size);
+
+// The subcommands: operands begin behind their word.
+int datalake_token(struct args *args, const struct datalake_options *options);
+int datalake_link(struct args *args, const struct datalake_options *options);
+int datalake_backup(struct args *args, const struct datalake_options *options);
+int datalake_check(struct args *args, const struct datalake_options *options);
+int datalake_certificate(struct args *args, const struct datalake_options *options);
+
+// What subcommands read from flags of their own.
+struct datalake_flags {
+	const char *role, *ttl, *workspace, *note;
+	bool json;
+};
+extern struct datalake_flags datalake_flags;
+
+struct tokens;
+// Makes a one-time link for role (TOKEN_READ, TOKEN_ADMIN) and writes its URL. 0 or -errno.
+int datalake_link_make(struct tokens *tokens, const char *url, int role, char *out, size_t size);

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+// `tracer datalake`: its options, and what follows from them: where it listens, where its state lies, as whom it runs.
+
+#include <errno.h>
+#include <grp.h>
+#include <pwd.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli/datalake.h"
+#include "core/base/cleanup.h"
+#include "core/base/fs.h"
+#include "lake/server.h"
+
+#define AT(member) offsetof(struct datalake_options, member)
+#define DAYS(n) ((n) * 86400ULL * 1000000000ULL)
+
+// A number that distributions leave alone: not nobody's, whose files it could read.
+#define SPARE_ID 65533
+
+const struct option_spec datalake_option_specs[] = {
+	{"listen", OPTION_LIST, AT(listen), "127.0.0.1:7070", 0, 0,
+	 "Addresses to listen on, ADDRESS:PORT or [ADDRESS]:PORT; more by commas"},
+	{"store", OPTION_STRING, AT(store), "sqlite:" DATALAKE_STATE, 0, 0,
+	 "Where rows are kept: sqlite:DIR or clickhouse://USER@HOST:PORT/DATABASE"},
+	{"state", OPTION_STRING, AT(state), "", 0, 0,
+	 "Directory of tokens and the certificate; \"\": the store's, or " DATALAKE_STATE},
+	{"user", OPTION_STRING, AT(user), "tracer", 0, 0,
+	 "User to become when started as root; a number nobody has where there is no such user"},
+	{"tls", OPTION_STRING, AT(tls), "auto", 0, 0,
+	 "on: everywhere, on loopback too; auto: plain HTTP on loopback, TLS elsewhere"},
+	{"tls_certificate", OPTION_STRING, AT(tls_certificate), "", 0, 0,
+	 "PEM file of your own certificate and its chain; \"\": one is made"},
+	{"tls_key", OPTION_STRING, AT(tls_key), "", 0, 0, "PEM file of its key"},
+	{"tls_client_ca", OPTION_STRING, AT(tls_client_ca), "", 0, 0,
+	 "PEM file: only clients with a certificate of this authority may connect by TLS"},
+	{"hosts", OPTION_LIST, AT(hosts), "", 0, 0,
+	 "Further names and addresses of this machine, for the certificate and the Host header"},
+	{"log_level", OPTION_STRING, AT(log_level), "info", 0, 0,
+	 "Least severe messages to write: error, warn, info or debug"},
+	{"readers", OPTION_U64, AT(readers), "4", 1, 64, "Threads that answer questions"},
+	{"decoders", OPTION_U64, AT(decoders), "2", 1, 64, "Threads that check and decode batches"},
+	{"connections", OPTION_U64, AT(connections), "16384", 16, 1000000, "Most connections at once"},
+	{"idle", OPTION_DURATION, AT(idle_ns), "5m", 1000000000, 86400000000000,
+	 "How long a connection may rest between requests"},
+	{"keep_processes", OPTION_DURATION, AT(keep_processes_ns), "90d", 0, DAYS(36500),
+	 "How long processes are kept; 0s: for ever"},
+	{"keep_points", OPTION_DURATION, AT(keep_points_ns), "7d", 0, DAYS(36500),
+	 "How long samples are kept as they came; 0s: for ever"},
+	{"keep_runs", OPTION_DURATION, AT(keep_runs_ns), "0s", 0, DAYS(36500),
+	 "How long runs, tasks and other sums are kept; 0s: for ever"},
+	{"store_bytes", OPTION_BYTES, AT(store_bytes), "0", 0, 1ULL << 50,
+	 "Largest size of the store, the oldest goes first; 0: no limit"},
+	{"sandbox", OPTION_BOOL, AT(sandbox), "true", 0, 0,
+	 "Confine files (Landlock) and system calls (seccomp) once everything is open"},
+	{0},
+};
+
+const struct option_table *command_datalake_options(void)
+{
+	static const struct option_table tables[] = {{"", datalake_option_specs, NULL}, {0}};
+
+	return tables;
+}
+
+// TRACER_DATALAKE_LISTEN is given on as TRACER_LISTEN: other commands have variables of their own.
+static int environment_load(struct config *config, char error[CONFIG_ERROR_SIZE])
+{
+	static const char prefix[] = "TRACER_DATALAKE_";
+	int result = 0;
+
+	for (char **at = environ; *at && !result; at++) {
+		CLEANUP(cleanup_free) char *own = NULL;
+		char *one[] = {NULL, NULL};
+
+		if (strncmp(*at, prefix, sizeof(prefix) - 1) != 0 || !strncmp(*at, "TRACER_DATALAKE_CONFIG=", 23))
+			continue;
+		if (asprintf(&own, "TRACER_%s", *at + sizeof(prefix) - 1) < 0) {
+			own = NULL;
+			return -ENOMEM;
+		}
+		one[0] = own;
+		result = config_load_environment(config, one, error);
+	}
+	return result;
+}
+
+int datalake_config_read(struct args *args, struct config *config, const char *file)
+{
+	char error[CONFIG_ERROR_SIZE] = "";
+	const char *from_environment = getenv("TRACER_DATALAKE_CONFIG");
+	const char *path = file ? file : from_environment ? from_environment : DATALAKE_FILE;
+	int result = config_load_file(config, path, file || from_environment, error);
+
+	if (!result)
+		result = environment_load(config, error);
+	if (result < 0) {
+		fprintf(stderr, "tracer %s: %s\n", args->command->name, error);
+		return EXIT_USAGE;
+	}
+	return EXIT_OK;
+}
+
+const char *datalake_store_directory(const struct datalake_options *options)
+{
+	return strncmp(options->store, "sqlite:", 7) ? NULL : options->store + 7;
+}
+
+static int fail(const char *what, int result)
+{
+	fprintf(stderr, "tracer datalake: %s: %s\n", what, strerror(-result));
+	return result;
+}
+
+static int become(uid_t uid, gid_t gid, const char *name)
+{
+	if (initgroups(name, gid) < 0 && setgroups(0, NULL) < 0)
+		return -errno;
+	if (setresgid(gid, gid, gid) < 0 || setresuid(uid, uid, uid) < 0)
+		return -errno;
+	return 0;
+}
+
+// Makes a directory that only its user may look into. Given to the user when root made it, now or in an earlier
+// version.
+static int directory_make(const char *path, uid_t uid, gid_t gid)
+{
+	struct stat stat_now;
+	int result = fs_make_directories(path, 0700);
+
+	if (result < 0)
+		return fail(path, result);
+	if (uid == (uid_t)-1)
+		return 0;
+	if (stat(path, &stat_now) < 0)
+		return fail(path, -errno);
+	if (stat_now.st_uid == 0 && chown(path, uid, gid) < 0)
+		return fail(path, -errno);
+	return 0;
+}
+
+int datalake_become(const struct datalake_options *options)
+{
+	const char *store = datalake_store_directory(options);
+	const struct passwd *entry = getpwnam(options->user);
+	uid_t uid = geteuid() ? (uid_t)-1 : entry ? entry->pw_uid : SPARE_ID;
+	gid_t gid = entry ? entry->pw_gid : SPARE_ID;
+	int result = directory_make(options->state, uid, gid);
+
+	if (!result && store)
+		result = directory_make(store, uid, gid);
+	if (result < 0 || uid == (uid_t)-1)
+		return result;
+	result = become(uid, gid, options->user);
+	return result < 0 ? fail(options->user, result) : 0;
+}
+
+int datalake_become_owner(const char *state)
+{
+	struct stat info;
+	int result;
+
+	if (geteuid() != 0)
+		return 0;
+	if (stat(state, &info) < 0)
+		return fail(state, -errno);
+	if (info.st_uid == 0)
+		return 0;
+	if (setgroups(0, NULL) < 0)
+		return fail(state, -errno);
+	result = setresgid(info.st_gid, info.st_gid, info.st_gid) < 0 ||
+				 setresuid(info.st_uid, info.st_uid, info.st_uid) < 0
+			 ? -errno
+			 : 0;
+	return result < 0 ? fail(state, result) : 0;
+}
+
+void datalake_url(const struct datalake_options *options, char *out, size_t size)
+{
+	const char *address = options->listen && options->listen[0] ? options->listen[0] : "127.0.0.1:7070";
+	bool plain = strcmp(options->tls, "on") != 0 && server_address_is_loopback(address);
+
+	snprintf(out, size, "%s://%s", plain ? "http" : "https", address);
+}

@@ -40,9 +40,9 @@ def text():
     with tempfile.TemporaryDirectory(prefix="tracer-accuracy-") as folder, cgroup("memory", "oom") as group:
         group.limit_memory(64 << 20)
         add(scenes.record("oom", folder, group.path))
-    for name, arguments in (("zombie", (3,)), ("reuse", (200,)), ("waits", (2000,))):
+    for name, arguments, options in (("zombie", (3,), ["--wait"]), ("reuse", (200,), []), ("waits", (2000,), [])):
         with tempfile.TemporaryDirectory(prefix="tracer-accuracy-") as folder:
-            add(scenes.record(name, folder, *arguments))
+            add(scenes.record(name, folder, *arguments, options=options))
     with tempfile.TemporaryDirectory(prefix="tracer-accuracy-") as folder, cgroup("cpuacct", "storm") as group:
         scene = scenes.record("storm", folder, 10000, 8, group=group)
         counted, summed = group.cpu_ns(), scenes.cpu_in_tree(scene)

@@ -3,7 +3,7 @@
 """Every measurement of docs/BENCHMARKS.md on this machine, and that file from the results.
 
     tests/bench/run                    everything; writes docs/BENCHMARKS.md
-    tests/bench/run --only overhead    one part: accuracy, overhead or footprint; prints it
+    tests/bench/run --only overhead    one part: accuracy, overhead, tools or footprint; prints it
 """
 
 import argparse
@@ -11,6 +11,7 @@ import os
 import pathlib
 import platform
 import sys
+import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
@@ -20,6 +21,7 @@ from bench.tools import Recorder
 from harness.tracer import ROOT, need_binary
 
 PARTS = ("accuracy", "overhead", "footprint")
+ALONE = ("tools",)  # the rounds of overhead in which the other recorders take part, without the rest
 
 
 def machine():
@@ -34,7 +36,7 @@ def overhead(rounds, other_rounds):
     recorders = [Recorder, measure.Control, tools.Tracer]
     results, refused = measure.interleaved(recorders, rounds, others=tools.OTHERS, other_rounds=other_rounds)
     shown = recorders + (tools.OTHERS if other_rounds else [])
-    return f"""Each storm takes about a second. In each of {rounds} rounds every recorder runs beside every storm, in an order drawn anew;
+    return f"""Each storm takes about two thirds of a second. In each of {rounds} rounds every recorder runs beside every storm, in an order drawn anew;
 recorders other than Tracer take part in {other_rounds} of them. A cell is how much more the storm takes than beside nothing: the mean
 of the rounds' ratios (the outer tenth cut off) with its 95 % bootstrap interval. The first row is nothing measured against
 nothing: differences of that size are noise. "Exec on all cores" leaves a recorder no idle core to work on.
@@ -70,33 +72,37 @@ def footprint_text(seconds, count):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", choices=PARTS, help="one part; printed, docs/BENCHMARKS.md stays as it is")
-    parser.add_argument("--rounds", type=int, default=24, help="rounds of the overhead measurement (24)")
-    parser.add_argument("--other-rounds", type=int, default=6, help="how many of them with the other recorders (6)")
+    parser.add_argument("--only", choices=PARTS + ALONE, help="one part; printed, docs/BENCHMARKS.md stays as it is")
+    parser.add_argument("--rounds", type=int, default=20, help="rounds of the overhead measurement (20)")
+    parser.add_argument("--other-rounds", type=int, default=3, help="how many of them with the other recorders (3)")
     parser.add_argument("--idle-seconds", type=int, default=60, help="how long the idle collector is watched (60)")
     parser.add_argument("--processes", type=int, default=1_000_000, help="how many short processes are recorded")
     options = parser.parse_args()
 
     need_binary()
+    loads = f"{os.getloadavg()[0]:.1f}"
     parts = {}
-    for name in PARTS:
-        if options.only not in (None, name):
+    for name in PARTS + ALONE:
+        if name != options.only and (options.only or name in ALONE):
             continue
-        print(f"bench: {name}", file=sys.stderr)
+        started = time.monotonic()
         if name == "accuracy":
             parts[name] = accuracy_table.text()
         elif name == "overhead":
             parts[name] = overhead(options.rounds, options.other_rounds)
+        elif name == "tools":
+            parts[name] = overhead(options.other_rounds, options.other_rounds)
         else:
             parts[name] = footprint_text(options.idle_seconds, options.processes)
         print(parts[name])
+        print(f"bench: {name} took {time.monotonic() - started:.0f} s", file=sys.stderr)
     if options.only is None:
         document = ROOT / "docs" / "BENCHMARKS.md"
         document.parent.mkdir(exist_ok=True)
         document.write_text(f"""# Benchmarks
 
-Made by `make bench` (as root, on a machine with nothing else to do) on a {machine()}. Every figure below comes from
-that command; `tests/bench/run --help` says how to make one part alone.
+Made by `make bench` (as root, about a quarter of an hour on a machine with nothing else to do) on a {machine()}, with load
+{loads} when it began. Every figure below comes from that command; `tests/bench/run --help` says how to make one part alone.
 
 ## Accuracy
 

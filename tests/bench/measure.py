@@ -12,8 +12,8 @@ from bench import tools
 from bench.tools import Recorder, Unavailable
 from harness.tracer import BUILD, ROOT
 
-# Storm: how much of it, about a second on the machine of docs/BENCHMARKS.md.
-STORMS = {"exec": 3000, "execs": 5000, "switch": 100_000, "syscall": 4_000_000, "fault": 350_000, "pipe": 900}
+# Storm: how much of it, about two thirds of a second on the machine of docs/BENCHMARKS.md.
+STORMS = {"exec": 2000, "execs": 3300, "switch": 70_000, "syscall": 2_700_000, "fault": 230_000, "pipe": 600}
 TITLES = {"exec": "exec", "execs": "exec on all cores", "switch": "context switch", "syscall": "syscall", "fault": "page fault", "pipe": "pipe"}
 
 
@@ -60,9 +60,12 @@ def interleaved(recorders, rounds, storms=None, progress=True, seed=1, others=()
         for recorder in order:
             with tempfile.TemporaryDirectory(prefix="tracer-bench-") as folder:
                 try:
-                    with recorder(folder) as running:
-                        for name, amount in storms.items():
-                            results[name][recorder.name].append(storm(name, amount, running))
+                    running = recorder(folder)
+                    with running:
+                        figures = {name: storm(name, amount, running) for name, amount in storms.items()}
+                    running.check()
+                    for name, figure in figures.items():
+                        results[name][recorder.name].append(figure)
                 except Unavailable as why:
                     refused[recorder.name] = str(why)
         if progress and sys.stderr.isatty():

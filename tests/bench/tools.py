@@ -25,6 +25,8 @@ class Recorder:
     name = "nothing"
     title = "nothing"
     settle_seconds = 0.0
+    stop_signal = signal.SIGINT
+    output = None  # the file in the folder that fills while processes start; None: nothing is checked
 
     def __init__(self, folder):
         self.folder = pathlib.Path(folder)
@@ -61,7 +63,7 @@ class Recorder:
         if self.process is None:
             return
         if self.process.poll() is None:
-            self.process.send_signal(signal.SIGINT)
+            self.process.send_signal(self.stop_signal)
             try:
                 self.process.wait(20)
             except subprocess.TimeoutExpired:
@@ -72,7 +74,13 @@ class Recorder:
 
     def last_words(self):
         lines = (self.folder / f"{self.name}.log").read_text(errors="replace").strip().splitlines()
-        return lines[-1][:160] if lines else "it said nothing"
+        reasons = [line for line in lines if "nable to" in line] or lines[-1:]
+        return reasons[0].split(". ")[0][:160] if reasons else "it said nothing"
+
+    def check(self):
+        """After it stopped: what ran and recorded nothing is not to be compared with."""
+        if self.output is not None and not (self.folder / self.output).stat().st_size:
+            raise Unavailable(f"{self.name} recorded nothing")
 
 
 class Tracer(Recorder):
@@ -106,6 +114,7 @@ class Tracer(Recorder):
 
 class Bpftrace(Recorder):
     name = "bpftrace"
+    output = "bpftrace.log"
     title = "bpftrace execsnoop.bt"
     settle_seconds = 1.0
 
@@ -118,6 +127,7 @@ class Bpftrace(Recorder):
 
 class LibbpfExecsnoop(Recorder):
     name = "execsnoop"
+    output = "execsnoop.log"
     title = "execsnoop of bcc's libbpf-tools"
     settle_seconds = 1.5
 
@@ -127,6 +137,7 @@ class LibbpfExecsnoop(Recorder):
 
 class BccExecsnoop(Recorder):
     name = "execsnoop-bpfcc"
+    output = "execsnoop-bpfcc.log"
     title = "execsnoop of bcc (Python)"
     settle_seconds = 6.0
 
@@ -136,6 +147,7 @@ class BccExecsnoop(Recorder):
 
 class PerfTrace(Recorder):
     name = "perf"
+    output = "perf.txt"
     title = "perf trace -e execve"
     settle_seconds = 2.0
 
@@ -145,6 +157,7 @@ class PerfTrace(Recorder):
 
 class PerfSched(Recorder):
     name = "perf-sched"
+    output = "perf.data"
     title = "perf record, process lifecycle"
     settle_seconds = 1.5
 
@@ -155,6 +168,7 @@ class PerfSched(Recorder):
 
 class Forkstat(Recorder):
     name = "forkstat"
+    output = "forkstat.log"
     title = "forkstat (netlink)"
     settle_seconds = 0.5
 
@@ -166,7 +180,9 @@ class Auditd(Recorder):
     """auditd in a folder of its own with one rule: every execve. Auditing is switched off again at the end."""
 
     name = "auditd"
+    output = "audit/audit.log"
     title = "auditd, rule on execve"
+    stop_signal = signal.SIGTERM
     settle_seconds = 1.0
 
     def __enter__(self):

@@ -5,10 +5,16 @@
 #include <string.h>
 
 #include "cli/command.h"
+#include "cli/reader.h"
 
 #define OPTIONS(...) ((const struct command_option[]){__VA_ARGS__, {0}})
 #define EXAMPLES(...) ((const struct command_example[]){__VA_ARGS__, {0}})
 #define EXITS(...) ((const struct command_exit[]){__VA_ARGS__, {0}})
+#define READER_EXITS                                                           \
+	EXITS({0, "There was an answer"}, {1, "There is nothing of the kind"}, \
+	      {2, "Bad usage, condition or question"},                         \
+	      {3,                                                              \
+	       "The store or datalake cannot be read: not there, not permitted, not reachable"})
 
 const struct command commands[] = {
 	{
@@ -31,7 +37,8 @@ const struct command commands[] = {
 			 "first of them that works"},
 			{"system", 0, NULL, "Record the whole host, not only COMMAND"},
 			{"wait", 'w', NULL, "Go on until all that COMMAND started has ended"},
-			{"trace-id", 0, "ID", "Runs on other hosts with the same ID are one run with this one"},
+			{"trace-id", 0, "ID",
+			 "Runs on other hosts with the same ID are one run with this one"},
 			{"quiet", 'q', NULL, "No report"}),
 		.examples = EXAMPLES(
 			{"sudo tracer run ./pipeline.sh", "A script and its parts"},
@@ -250,6 +257,191 @@ const struct command commands[] = {
 			       {1, "It was, but some lines were damaged"},
 			       {2, "Bad usage, or no record in the file"},
 			       {3, "Reading was not permitted"}),
+	},
+	{
+		.name = "runs",
+		.function = command_rows,
+		.summary = "List the runs in the lake",
+		.usage = "[OPTION...]",
+		.description = "One line for each start of a pipeline, script or job on a host, "
+			       "newest first. Reads "
+			       "the store on this machine, or with --url a datalake elsewhere; "
+			       "both answer alike. "
+			       "Columns and their units: `tracer sql --tables`.",
+		.options = OPTIONS(
+			{"where", 'w', "CONDITION",
+			 "Only rows for which this holds: 'cpu_ns>=1e9'; may be repeated"},
+			{"run", 'r', "RUN", "Only of this run: its id or name"},
+			{"host", 0, "NAME", "Only of this host"},
+			{"since", 0, "TIME",
+			 "Only since then: 2h, 2026-01-31, 2026-01-31T10:00:00Z"},
+			{"sort", 's', "COLUMN",
+			 "Order; -COLUMN: largest first (default: -start_ns)"},
+			{"limit", 'n', "N", "At most so many rows; 0: all (default: 50)"},
+			{"json", 'j', NULL, "All columns as JSON lines"},
+			{"csv", 0, NULL, "All columns, comma-separated, with the names first"},
+			READER_WHERE_OPTIONS),
+		.examples = EXAMPLES(
+			{"tracer runs --since 1d", "What ran today"},
+			{"tracer runs --where 'failures>0' --json",
+			 "Runs with failed processes, for a program"},
+			{"tracer runs --url https://lake:7070 --token-file ~/.tracer-token",
+			 "The same of a datalake elsewhere"}),
+		.exits = READER_EXITS,
+	},
+	{
+		.name = "show",
+		.function = command_show,
+		.summary = "Print the report of a run in the lake",
+		.usage = "[OPTION...] RUN",
+		.description = "Makes the report of `tracer run` from what the lake has of RUN: "
+			       "the id that `tracer runs` "
+			       "shows last, or a name, of which the latest run is taken. A run "
+			       "over several hosts is one "
+			       "report.",
+		.options = OPTIONS({"json", 'j', NULL, "One JSON object, nothing folded"},
+				   READER_WHERE_OPTIONS),
+		.examples = EXAMPLES({"tracer show pipeline.sh", "The latest run of that name"},
+				     {"tracer show --json pipeline.sh | jq .cpu_ns", "One figure"}),
+		.exits = READER_EXITS,
+	},
+	{
+		.name = "tasks",
+		.function = command_rows,
+		.summary = "List the tasks of runs",
+		.usage = "[OPTION...]",
+		.description = "One line for each step of a run. Reads the store on this machine, "
+			       "or with --url a "
+			       "datalake elsewhere; both answer alike. Columns and their units: "
+			       "`tracer sql "
+			       "--tables`.",
+		.options = OPTIONS(
+			{"where", 'w', "CONDITION",
+			 "Only rows for which this holds: 'cpu_ns>=1e9'; may be repeated"},
+			{"run", 'r', "RUN", "Only of this run: its id or name"},
+			{"host", 0, "NAME", "Only of this host"},
+			{"since", 0, "TIME",
+			 "Only since then: 2h, 2026-01-31, 2026-01-31T10:00:00Z"},
+			{"sort", 's', "COLUMN",
+			 "Order; -COLUMN: largest first (default: -start_ns)"},
+			{"limit", 'n', "N", "At most so many rows; 0: all (default: 50)"},
+			{"json", 'j', NULL, "All columns as JSON lines"},
+			{"csv", 0, NULL, "All columns, comma-separated, with the names first"},
+			READER_WHERE_OPTIONS),
+		.examples = EXAMPLES(
+			{"tracer tasks --run pipeline.sh --sort -cpu_ns",
+			 "Where a run's CPU time went"},
+			{"tracer tasks --where 'exit_code!=0' --since 1d", "What failed today"}),
+		.exits = READER_EXITS,
+	},
+	{
+		.name = "tools",
+		.function = command_rows,
+		.summary = "List the tools that ran, with their sums",
+		.usage = "[OPTION...]",
+		.description = "One line for each program by name, in each run and outside of "
+			       "runs. Reads the store "
+			       "on this machine, or with --url a datalake elsewhere; both answer "
+			       "alike. Columns and "
+			       "their units: `tracer sql --tables`.",
+		.options = OPTIONS(
+			{"where", 'w', "CONDITION",
+			 "Only rows for which this holds: 'cpu_ns>=1e9'; may be repeated"},
+			{"run", 'r', "RUN", "Only of this run: its id or name"},
+			{"host", 0, "NAME", "Only of this host"},
+			{"since", 0, "TIME",
+			 "Only since then: 2h, 2026-01-31, 2026-01-31T10:00:00Z"},
+			{"sort", 's', "COLUMN", "Order; -COLUMN: largest first (default: -cpu_ns)"},
+			{"limit", 'n', "N", "At most so many rows; 0: all (default: 50)"},
+			{"json", 'j', NULL, "All columns as JSON lines"},
+			{"csv", 0, NULL, "All columns, comma-separated, with the names first"},
+			READER_WHERE_OPTIONS),
+		.examples = EXAMPLES({"tracer tools --run pipeline.sh", "What a run is made of"},
+				     {"tracer tools --where tool=gzip --csv",
+				      "Every use of one tool, for a spreadsheet"}),
+		.exits = READER_EXITS,
+	},
+	{
+		.name = "processes",
+		.function = command_rows,
+		.summary = "List processes",
+		.usage = "[OPTION...]",
+		.description = "One line for each process, latest first. Reads the store on this "
+			       "machine, or with "
+			       "--url a datalake elsewhere; both answer alike. Columns and their "
+			       "units: `tracer sql "
+			       "--tables`.",
+		.options = OPTIONS(
+			{"where", 'w', "CONDITION",
+			 "Only rows for which this holds: 'cpu_ns>=1e9'; may be repeated"},
+			{"run", 'r', "RUN", "Only of this run: its id or name"},
+			{"host", 0, "NAME", "Only of this host"},
+			{"since", 0, "TIME",
+			 "Only since then: 2h, 2026-01-31, 2026-01-31T10:00:00Z"},
+			{"sort", 's', "COLUMN", "Order; -COLUMN: largest first (default: -id)"},
+			{"limit", 'n', "N", "At most so many rows; 0: all (default: 50)"},
+			{"json", 'j', NULL, "All columns as JSON lines"},
+			{"csv", 0, NULL, "All columns, comma-separated, with the names first"},
+			READER_WHERE_OPTIONS),
+		.examples =
+			EXAMPLES({"tracer processes --where 'peak_rss_bytes>8G'", "Large ones"},
+				 {"tracer processes --run pipeline.sh --where 'exit_code!=0'",
+				  "What failed in a run"},
+				 {"tracer processes --where tool=bwa --limit 0 --json | jq .cpu_ns",
+				  "Every figure of a tool"}),
+		.exits = READER_EXITS,
+	},
+	{
+		.name = "hosts",
+		.function = command_rows,
+		.summary = "List the hosts that write to the lake",
+		.usage = "[OPTION...]",
+		.description = "One line for each machine: when it was heard of last, and what was "
+			       "lost on the way. "
+			       "Reads the store on this machine, or with --url a datalake "
+			       "elsewhere; both answer "
+			       "alike. Columns and their units: `tracer sql --tables`.",
+		.options = OPTIONS(
+			{"where", 'w', "CONDITION",
+			 "Only rows for which this holds: 'cpu_ns>=1e9'; may be repeated"},
+			{"host", 0, "NAME", "Only of this host"},
+			{"since", 0, "TIME",
+			 "Only since then: 2h, 2026-01-31, 2026-01-31T10:00:00Z"},
+			{"sort", 's', "COLUMN", "Order; -COLUMN: largest first (default: host)"},
+			{"limit", 'n', "N", "At most so many rows; 0: all (default: 50)"},
+			{"json", 'j', NULL, "All columns as JSON lines"},
+			{"csv", 0, NULL, "All columns, comma-separated, with the names first"},
+			READER_WHERE_OPTIONS),
+		.examples = EXAMPLES(
+			{"tracer hosts", "Is every machine still sending"},
+			{"tracer hosts --where 'records_lost>0'", "Where records were lost"}),
+		.exits = READER_EXITS,
+	},
+	{
+		.name = "sql",
+		.function = command_sql,
+		.summary = "Ask the lake in SQL",
+		.usage = "[OPTION...] QUESTION | - | --tables",
+		.description = "Runs one SELECT over the tables that --tables lists, read-only: "
+			       "with - it is read from standard "
+			       "input. Time, memory, rows and the size of the answer are limited; "
+			       "a question that reaches a "
+			       "limit is stopped and says which.\n\n"
+			       "It is the SQL of the store behind it: SQLite's, or ClickHouse's.",
+		.options = OPTIONS(
+			{"tables", 't', NULL, "List the tables and their columns"},
+			{"limit", 'n', "N",
+			 "At most so many rows (default: 10000, at most 1000000)"},
+			{"timeout", 0, "SECONDS", "Stop after so long (default: 10, at most 60)"},
+			{"json", 'j', NULL, "JSON lines"},
+			{"csv", 0, NULL, "Comma-separated values, with the names first"},
+			READER_WHERE_OPTIONS),
+		.examples = EXAMPLES(
+			{"tracer sql 'SELECT tool, sum(cpu_ns)/1e9 AS s FROM tools GROUP BY tool "
+			 "ORDER BY s DESC LIMIT 10'",
+			 "The tools that used most CPU time"},
+			{"tracer sql --csv - < question.sql > answer.csv", "A longer question"}),
+		.exits = READER_EXITS,
 	},
 	{
 		.name = "spool",

@@ -116,7 +116,10 @@ int command_rules(int argc, char **argv);
 int command_run(int argc, char **argv);
 int command_ps(int argc, char **argv);
 int command_report(int argc, char **argv);
+int command_rows(int argc, char **argv); // runs, tasks, tools, processes, hosts
+int command_show(int argc, char **argv);
 int command_spool(int argc, char **argv);
+int command_sql(int argc, char **argv);
 int command_status(int argc, char **argv);
 int command_stream(int argc, char **argv);
 const struct option_table *command_stream_options(void);

@@ -5,12 +5,12 @@
 #include <string.h>
 
 #include "cli/command.h"
-#include "cli/reader.h"
+#include "cli/ask.h"
 
 #define OPTIONS(...) ((const struct command_option[]){__VA_ARGS__, {0}})
 #define EXAMPLES(...) ((const struct command_example[]){__VA_ARGS__, {0}})
 #define EXITS(...) ((const struct command_exit[]){__VA_ARGS__, {0}})
-#define READER_EXITS                                                           \
+#define ASK_EXITS                                                           \
 	EXITS({0, "There was an answer"}, {1, "There is nothing of the kind"}, \
 	      {2, "Bad usage, condition or question"},                         \
 	      {3,                                                              \
@@ -280,14 +280,14 @@ const struct command commands[] = {
 			{"limit", 'n', "N", "At most so many rows; 0: all (default: 50)"},
 			{"json", 'j', NULL, "All columns as JSON lines"},
 			{"csv", 0, NULL, "All columns, comma-separated, with the names first"},
-			READER_WHERE_OPTIONS),
+			ASK_WHERE_OPTIONS),
 		.examples = EXAMPLES(
 			{"tracer runs --since 1d", "What ran today"},
 			{"tracer runs --where 'failures>0' --json",
 			 "Runs with failed processes, for a program"},
 			{"tracer runs --url https://lake:7070 --token-file ~/.tracer-token",
 			 "The same of a datalake elsewhere"}),
-		.exits = READER_EXITS,
+		.exits = ASK_EXITS,
 	},
 	{
 		.name = "show",
@@ -300,10 +300,10 @@ const struct command commands[] = {
 			       "over several hosts is one "
 			       "report.",
 		.options = OPTIONS({"json", 'j', NULL, "One JSON object, nothing folded"},
-				   READER_WHERE_OPTIONS),
+				   ASK_WHERE_OPTIONS),
 		.examples = EXAMPLES({"tracer show pipeline.sh", "The latest run of that name"},
 				     {"tracer show --json pipeline.sh | jq .cpu_ns", "One figure"}),
-		.exits = READER_EXITS,
+		.exits = ASK_EXITS,
 	},
 	{
 		.name = "tasks",
@@ -327,12 +327,12 @@ const struct command commands[] = {
 			{"limit", 'n', "N", "At most so many rows; 0: all (default: 50)"},
 			{"json", 'j', NULL, "All columns as JSON lines"},
 			{"csv", 0, NULL, "All columns, comma-separated, with the names first"},
-			READER_WHERE_OPTIONS),
+			ASK_WHERE_OPTIONS),
 		.examples = EXAMPLES(
 			{"tracer tasks --run pipeline.sh --sort -cpu_ns",
 			 "Where a run's CPU time went"},
 			{"tracer tasks --where 'exit_code!=0' --since 1d", "What failed today"}),
-		.exits = READER_EXITS,
+		.exits = ASK_EXITS,
 	},
 	{
 		.name = "tools",
@@ -355,11 +355,11 @@ const struct command commands[] = {
 			{"limit", 'n', "N", "At most so many rows; 0: all (default: 50)"},
 			{"json", 'j', NULL, "All columns as JSON lines"},
 			{"csv", 0, NULL, "All columns, comma-separated, with the names first"},
-			READER_WHERE_OPTIONS),
+			ASK_WHERE_OPTIONS),
 		.examples = EXAMPLES({"tracer tools --run pipeline.sh", "What a run is made of"},
 				     {"tracer tools --where tool=gzip --csv",
 				      "Every use of one tool, for a spreadsheet"}),
-		.exits = READER_EXITS,
+		.exits = ASK_EXITS,
 	},
 	{
 		.name = "processes",
@@ -382,14 +382,14 @@ const struct command commands[] = {
 			{"limit", 'n', "N", "At most so many rows; 0: all (default: 50)"},
 			{"json", 'j', NULL, "All columns as JSON lines"},
 			{"csv", 0, NULL, "All columns, comma-separated, with the names first"},
-			READER_WHERE_OPTIONS),
+			ASK_WHERE_OPTIONS),
 		.examples =
 			EXAMPLES({"tracer processes --where 'peak_rss_bytes>8G'", "Large ones"},
 				 {"tracer processes --run pipeline.sh --where 'exit_code!=0'",
 				  "What failed in a run"},
 				 {"tracer processes --where tool=bwa --limit 0 --json | jq .cpu_ns",
 				  "Every figure of a tool"}),
-		.exits = READER_EXITS,
+		.exits = ASK_EXITS,
 	},
 	{
 		.name = "hosts",
@@ -411,11 +411,11 @@ const struct command commands[] = {
 			{"limit", 'n', "N", "At most so many rows; 0: all (default: 50)"},
 			{"json", 'j', NULL, "All columns as JSON lines"},
 			{"csv", 0, NULL, "All columns, comma-separated, with the names first"},
-			READER_WHERE_OPTIONS),
+			ASK_WHERE_OPTIONS),
 		.examples = EXAMPLES(
 			{"tracer hosts", "Is every machine still sending"},
 			{"tracer hosts --where 'records_lost>0'", "Where records were lost"}),
-		.exits = READER_EXITS,
+		.exits = ASK_EXITS,
 	},
 	{
 		.name = "sql",
@@ -435,13 +435,13 @@ const struct command commands[] = {
 			{"timeout", 0, "SECONDS", "Stop after so long (default: 10, at most 60)"},
 			{"json", 'j', NULL, "JSON lines"},
 			{"csv", 0, NULL, "Comma-separated values, with the names first"},
-			READER_WHERE_OPTIONS),
+			ASK_WHERE_OPTIONS),
 		.examples = EXAMPLES(
 			{"tracer sql 'SELECT tool, sum(cpu_ns)/1e9 AS s FROM tools GROUP BY tool "
 			 "ORDER BY s DESC LIMIT 10'",
 			 "The tools that used most CPU time"},
 			{"tracer sql --csv - < question.sql > answer.csv", "A longer question"}),
-		.exits = READER_EXITS,
+		.exits = ASK_EXITS,
 	},
 	{
 		.name = "spool",

@@ -5,93 +5,89 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/reader.h"
+#include "cli/ask.h"
 #include "core/base/cleanup.h"
 
-enum rows_scope {
-	ROWS_NAME,
-	ROWS_ID,
-	ROWS_NONE
-}; // how --host is asked: by its name, its id, not at all
+enum rows_scope { ROWS_NAME, ROWS_ID, ROWS_NONE }; // how --host is asked: by its name, its id, not at all
 
 struct rows_command {
 	const char *name, *path, *sort;
 	enum rows_scope host;
 	const char *run; // column that --run fills with an id; NULL: none
 	const char *fields; // what the table needs
-	const struct reader_column *columns;
+	const struct ask_column *columns;
 };
 
-static const struct reader_column runs_columns[] = {
-	{"started", READER_MOMENT, "start_ns", NULL},
-	{"name", READER_FLEX, "run_name", "run"},
-	{"engine", READER_TEXT, "engine", NULL},
-	{"host", READER_FLEX, "host", "host_id"},
-	{"tasks", READER_COUNT, "tasks", NULL},
-	{"procs", READER_COUNT, "processes", NULL},
-	{"wall", READER_SPAN, NULL, NULL},
-	{"CPU", READER_DURATION, "cpu_ns", NULL},
-	{"memory", READER_BYTES, "peak_rss_bytes", NULL},
-	{"fail", READER_COUNT, "failures", NULL},
-	{"end", READER_END, NULL, NULL},
-	{"run", READER_TEXT, "run", NULL},
+static const struct ask_column runs_columns[] = {
+	{"started", ASK_MOMENT, "start_ns", NULL},
+	{"name", ASK_FLEX, "run_name", "run"},
+	{"engine", ASK_TEXT, "engine", NULL},
+	{"host", ASK_FLEX, "host", "host_id"},
+	{"tasks", ASK_COUNT, "tasks", NULL},
+	{"procs", ASK_COUNT, "processes", NULL},
+	{"wall", ASK_SPAN, NULL, NULL},
+	{"CPU", ASK_DURATION, "cpu_ns", NULL},
+	{"memory", ASK_BYTES, "peak_rss_bytes", NULL},
+	{"fail", ASK_COUNT, "failures", NULL},
+	{"end", ASK_END, NULL, NULL},
+	{"run", ASK_TEXT, "run", NULL},
 	{0},
 };
 
-static const struct reader_column tasks_columns[] = {
-	{"started", READER_MOMENT, "start_ns", NULL},
-	{"task", READER_FLEX, "task_name", "task"},
-	{"sample", READER_FLEX, "sample", NULL},
-	{"procs", READER_COUNT, "processes", NULL},
-	{"wall", READER_SPAN, NULL, NULL},
-	{"CPU", READER_DURATION, "cpu_ns", NULL},
-	{"memory", READER_BYTES, "peak_rss_bytes", NULL},
-	{"in", READER_BYTES, "rchar_bytes", NULL},
-	{"out", READER_BYTES, "wchar_bytes", NULL},
-	{"end", READER_END, NULL, NULL},
-	{"id", READER_TEXT, "task", NULL},
+static const struct ask_column tasks_columns[] = {
+	{"started", ASK_MOMENT, "start_ns", NULL},
+	{"task", ASK_FLEX, "task_name", "task"},
+	{"sample", ASK_FLEX, "sample", NULL},
+	{"procs", ASK_COUNT, "processes", NULL},
+	{"wall", ASK_SPAN, NULL, NULL},
+	{"CPU", ASK_DURATION, "cpu_ns", NULL},
+	{"memory", ASK_BYTES, "peak_rss_bytes", NULL},
+	{"in", ASK_BYTES, "rchar_bytes", NULL},
+	{"out", ASK_BYTES, "wchar_bytes", NULL},
+	{"end", ASK_END, NULL, NULL},
+	{"id", ASK_TEXT, "task", NULL},
 	{0},
 };
 
-static const struct reader_column tools_columns[] = {
-	{"tool", READER_FLEX, "tool", NULL},
-	{"procs", READER_COUNT, "processes", NULL},
-	{"wall", READER_DURATION, "wall_ns", NULL},
-	{"CPU", READER_DURATION, "cpu_ns", NULL},
-	{"wait CPU", READER_DURATION, "run_delay_ns", NULL},
-	{"memory", READER_BYTES, "peak_rss_bytes", NULL},
-	{"in", READER_BYTES, "rchar_bytes", NULL},
-	{"out", READER_BYTES, "wchar_bytes", NULL},
-	{"fail", READER_COUNT, "failures", NULL},
+static const struct ask_column tools_columns[] = {
+	{"tool", ASK_FLEX, "tool", NULL},
+	{"procs", ASK_COUNT, "processes", NULL},
+	{"wall", ASK_DURATION, "wall_ns", NULL},
+	{"CPU", ASK_DURATION, "cpu_ns", NULL},
+	{"wait CPU", ASK_DURATION, "run_delay_ns", NULL},
+	{"memory", ASK_BYTES, "peak_rss_bytes", NULL},
+	{"in", ASK_BYTES, "rchar_bytes", NULL},
+	{"out", ASK_BYTES, "wchar_bytes", NULL},
+	{"fail", ASK_COUNT, "failures", NULL},
 	{0},
 };
 
-static const struct reader_column processes_columns[] = {
-	{"started", READER_MOMENT, "start_ns", NULL},
-	{"host", READER_FLEX, "host", "host_id"},
-	{"pid", READER_NUMBER, "pid", NULL},
-	{"tool", READER_FLEX, "tool", "comm"},
-	{"wall", READER_SPAN, NULL, NULL},
-	{"CPU", READER_DURATION, "cpu_ns", NULL},
-	{"memory", READER_BYTES, "peak_rss_bytes", NULL},
-	{"in", READER_BYTES, "rchar_bytes", NULL},
-	{"out", READER_BYTES, "wchar_bytes", NULL},
-	{"end", READER_END, NULL, NULL},
-	{"command", READER_COMMAND, NULL, NULL},
+static const struct ask_column processes_columns[] = {
+	{"started", ASK_MOMENT, "start_ns", NULL},
+	{"host", ASK_FLEX, "host", "host_id"},
+	{"pid", ASK_NUMBER, "pid", NULL},
+	{"tool", ASK_FLEX, "tool", "comm"},
+	{"wall", ASK_SPAN, NULL, NULL},
+	{"CPU", ASK_DURATION, "cpu_ns", NULL},
+	{"memory", ASK_BYTES, "peak_rss_bytes", NULL},
+	{"in", ASK_BYTES, "rchar_bytes", NULL},
+	{"out", ASK_BYTES, "wchar_bytes", NULL},
+	{"end", ASK_END, NULL, NULL},
+	{"command", ASK_COMMAND, NULL, NULL},
 	{0},
 };
 
-static const struct reader_column hosts_columns[] = {
-	{"host", READER_FLEX, "host", "host_id"},
-	{"seen", READER_MOMENT, "last_seen_ns", NULL},
-	{"CPUs", READER_COUNT, "cpu_count", NULL},
-	{"memory", READER_BYTES, "memory_bytes", NULL},
-	{"kernel", READER_FLEX, "kernel_release", NULL},
-	{"procs", READER_COUNT, "processes", NULL},
-	{"CPU", READER_DURATION, "cpu_ns", NULL},
-	{"fail", READER_COUNT, "failures", NULL},
-	{"lost", READER_COUNT, "records_lost", NULL},
-	{"id", READER_TEXT, "host_id", NULL},
+static const struct ask_column hosts_columns[] = {
+	{"host", ASK_FLEX, "host", "host_id"},
+	{"seen", ASK_MOMENT, "last_seen_ns", NULL},
+	{"CPUs", ASK_COUNT, "cpu_count", NULL},
+	{"memory", ASK_BYTES, "memory_bytes", NULL},
+	{"kernel", ASK_FLEX, "kernel_release", NULL},
+	{"procs", ASK_COUNT, "processes", NULL},
+	{"CPU", ASK_DURATION, "cpu_ns", NULL},
+	{"fail", ASK_COUNT, "failures", NULL},
+	{"lost", ASK_COUNT, "records_lost", NULL},
+	{"id", ASK_TEXT, "host_id", NULL},
 	{0},
 };
 
@@ -133,47 +129,43 @@ static int rows_gather(void *data, const char *lines, size_t length)
 }
 
 // The names that --run and --host take, as conditions.
-static int rows_scope(struct reader *reader, const struct rows_command *command)
+static int rows_scope(struct ask *ask, const struct rows_command *command)
 {
 	char id[80];
 	int exit_code = -1, error = 0;
 
-	if (reader->run && command->run) {
-		exit_code = reader_find_run(reader, reader->run, id);
-		error = exit_code >= 0
-				? 0
-				: query_parameters_add(&reader->parameters, command->run, id);
+	if (ask->run && command->run) {
+		exit_code = ask_find_run(ask, ask->run, id);
+		error = exit_code >= 0 ? 0 : query_parameters_add(&ask->parameters, command->run, id);
 	}
-	if (exit_code < 0 && error == 0 && reader->host && command->host == ROWS_ID) {
-		exit_code = reader_find_host(reader, reader->host, id);
-		error = exit_code >= 0 ? 0
-				       : query_parameters_add(&reader->parameters, "host_id", id);
-	} else if (exit_code < 0 && error == 0 && reader->host) {
-		error = query_parameters_add(&reader->parameters, "host", reader->host);
+	if (exit_code < 0 && error == 0 && ask->host && command->host == ROWS_ID) {
+		exit_code = ask_find_host(ask, ask->host, id);
+		error = exit_code >= 0 ? 0 : query_parameters_add(&ask->parameters, "host_id", id);
+	} else if (exit_code < 0 && error == 0 && ask->host) {
+		error = query_parameters_add(&ask->parameters, "host", ask->host);
 	}
-	if (exit_code < 0 && error == 0 && reader->since)
-		error = query_parameters_add(&reader->parameters, "since", reader->since);
+	if (exit_code < 0 && error == 0 && ask->since)
+		error = query_parameters_add(&ask->parameters, "since", ask->since);
 	if (exit_code < 0 && error == 0)
-		error = query_parameters_add(&reader->parameters, "sort",
-					     reader->sort ? reader->sort : command->sort);
+		error = query_parameters_add(&ask->parameters, "sort", ask->sort ? ask->sort : command->sort);
 	return error < 0 ? EXIT_USAGE : exit_code;
 }
 
-static int rows_table(struct reader *reader, const struct rows_command *command, bool *ret_more)
+static int rows_table(struct ask *ask, const struct rows_command *command, bool *ret_more)
 {
 	CLEANUP(buf_free) struct buf lines = BUF_INIT;
 	struct ui ui;
 	int exit_code;
 
-	if (query_parameters_add(&reader->parameters, "fields", command->fields) < 0)
+	if (query_parameters_add(&ask->parameters, "fields", command->fields) < 0)
 		return EXIT_USAGE;
-	exit_code = reader_pages(reader, command->path, &reader->parameters, "ndjson",
-				 reader->limit, rows_gather, &lines, ret_more);
+	exit_code =
+		ask_pages(ask, command->path, &ask->parameters, "ndjson", ask->limit, rows_gather, &lines, ret_more);
 	if (exit_code >= 0)
 		return exit_code;
 	ui_init(&ui, stdout);
 	if (lines.length)
-		reader_table(&ui, command->columns, lines.data, lines.length);
+		ask_table(&ui, command->columns, lines.data, lines.length);
 	else
 		fprintf(stderr, "tracer %s: nothing there\n", command->name);
 	return lines.length ? EXIT_OK : EXIT_NO;
@@ -183,28 +175,27 @@ int command_rows(int argc, char **argv)
 {
 	struct args args = args_of(argv[0], argc, argv);
 	const struct rows_command *command = rows_commands;
-	CLEANUP(reader_free) struct reader reader;
+	CLEANUP(ask_free) struct ask ask;
 	bool more = false;
 	int exit_code;
 
 	while (strcmp(command->name, argv[0]) != 0)
 		command++;
-	reader_init(&reader, command->name);
+	ask_init(&ask, command->name);
 	while (args_next(&args))
-		reader_option(&reader, &args);
+		ask_option(&ask, &args);
 	if (args.exit_code >= 0)
 		return args.exit_code;
 	if (args.operand_count)
 		return args_usage(&args, "takes no operand; conditions are given with --where");
-	exit_code = rows_scope(&reader, command);
+	exit_code = rows_scope(&ask, command);
 	if (exit_code >= 0)
 		return exit_code;
-	if (reader.output == READER_TABLE) {
-		exit_code = rows_table(&reader, command, &more);
+	if (ask.output == ASK_TABLE) {
+		exit_code = rows_table(&ask, command, &more);
 	} else {
-		exit_code = reader_pages(&reader, command->path, &reader.parameters,
-					 reader.output == READER_JSON ? "ndjson" : "csv",
-					 reader.limit, rows_print, NULL, &more);
+		exit_code = ask_pages(&ask, command->path, &ask.parameters, ask.output == ASK_JSON ? "ndjson" : "csv",
+				      ask.limit, rows_print, NULL, &more);
 		exit_code = exit_code >= 0 ? exit_code : EXIT_OK;
 	}
 	if (more)

@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 #include <yyjson.h>
 
-#include "cli/reader.h"
+#include "cli/ask.h"
 #include "cli/report_text.h"
 #include "core/base/cleanup.h"
 #include "core/report_tree.h"
@@ -38,7 +38,7 @@ static void show_report_free(struct report **report)
 }
 
 struct show {
-	struct reader *reader;
+	struct ask *ask;
 	FILE *records;
 	const char *kind;
 	uint64_t processes;
@@ -63,8 +63,8 @@ static int show_rows(void *data, const char *lines, size_t length)
 }
 
 // All rows of an entity where column is value, between two moments (0, UINT64_MAX: any).
-static int show_fetch(struct show *show, const char *kind, const char *path, const char *column,
-		      const char *value, const char *fields, const uint64_t *span)
+static int show_fetch(struct show *show, const char *kind, const char *path, const char *column, const char *value,
+		      const char *fields, const uint64_t *span)
 {
 	CLEANUP(arena_free) struct arena arena;
 	struct query_parameters parameters = {.arena = &arena};
@@ -86,7 +86,7 @@ static int show_fetch(struct show *show, const char *kind, const char *path, con
 	}
 	if (error < 0)
 		return EXIT_REFUSED;
-	return reader_pages(show->reader, path, &parameters, "ndjson", 0, show_rows, show, &more);
+	return ask_pages(show->ask, path, &parameters, "ndjson", 0, show_rows, show, &more);
 }
 
 static const char *show_text(yyjson_val *object, const char *member)
@@ -99,16 +99,16 @@ static const char *show_text(yyjson_val *object, const char *member)
 // One part of the run: its host, its processes, and what was lost there meanwhile.
 static int show_part(struct show *show, const char *id)
 {
-	CLEANUP(reader_answer_free) struct reader_answer answer = {0};
+	CLEANUP(ask_answer_free) struct ask_answer answer = {0};
 	CLEANUP(show_document_free) yyjson_doc *document = NULL;
-	struct query_parameters none = {.arena = &show->reader->arena};
+	struct query_parameters none = {.arena = &show->ask->arena};
 	char path[64];
 	uint64_t span[2];
 	yyjson_val *run, *end;
 	int exit_code;
 
 	snprintf(path, sizeof(path), "/api/v1/runs/%.24s", id);
-	exit_code = reader_ask(show->reader, path, &none, "json", NULL, &answer);
+	exit_code = ask_answer(show->ask, path, &none, "json", NULL, &answer);
 	if (exit_code >= 0)
 		return exit_code;
 	document = yyjson_read(answer.body.data, answer.body.length, 0);
@@ -123,11 +123,10 @@ static int show_part(struct show *show, const char *id)
 	exit_code = show_fetch(show, "host", "/api/v1/hosts", "host_id", show_text(run, "host_id"),
 			       "host,cpu_count,memory_bytes", NULL);
 	if (exit_code < 0)
-		exit_code = show_fetch(show, "process", "/api/v1/processes", "run_id", id,
-				       show_fields, NULL);
+		exit_code = show_fetch(show, "process", "/api/v1/processes", "run_id", id, show_fields, NULL);
 	if (exit_code < 0)
-		exit_code = show_fetch(show, "gap", "/api/v1/gaps", "host_id",
-				       show_text(run, "host_id"), "room,reason,count", span);
+		exit_code = show_fetch(show, "gap", "/api/v1/gaps", "host_id", show_text(run, "host_id"),
+				       "room,reason,count", span);
 	return exit_code;
 }
 
@@ -152,32 +151,29 @@ static int show_print(struct show *show, uint64_t expected)
 		return error == -EBADMSG ? EXIT_NO : EXIT_REFUSED;
 	}
 	if (show->processes < expected) {
-		snprintf(note, sizeof(note),
-			 "%llu of its %llu processes are not kept any more: sums are lower bounds.",
-			 (unsigned long long)(expected - show->processes),
-			 (unsigned long long)expected);
+		snprintf(note, sizeof(note), "%llu of its %llu processes are not kept any more: sums are lower bounds.",
+			 (unsigned long long)(expected - show->processes), (unsigned long long)expected);
 		report_note(report, note);
 	}
 	outcome.still_running = report->outcome.still_running;
 	report_finish(report, &outcome);
 	ui_init(&ui, stdout);
-	error = show->reader->output == READER_JSON ? report_write_json(report, stdout)
-						    : report_write(report, &ui);
+	error = show->ask->output == ASK_JSON ? report_write_json(report, stdout) : report_write(report, &ui);
 	return error < 0 ? EXIT_NO : EXIT_OK;
 }
 
-static int show_run(struct reader *reader, const char *name)
+static int show_run(struct ask *ask, const char *name)
 {
-	CLEANUP(reader_answer_free) struct reader_answer answer = {0};
+	CLEANUP(ask_answer_free) struct ask_answer answer = {0};
 	CLEANUP(show_document_free) yyjson_doc *document = NULL;
 	CLEANUP(cleanup_fclose) FILE *records = fdopen(memfd_create("records", MFD_CLOEXEC), "w+");
-	struct show show = {.reader = reader, .records = records};
-	struct query_parameters parameters = {.arena = &reader->arena};
+	struct show show = {.ask = ask, .records = records};
+	struct query_parameters parameters = {.arena = &ask->arena};
 	yyjson_val *root, *part;
 	yyjson_arr_iter parts;
 	uint64_t expected;
 	char id[24], path[64];
-	int exit_code = reader_find_run(reader, name, id);
+	int exit_code = ask_find_run(ask, name, id);
 
 	if (exit_code >= 0)
 		return exit_code;
@@ -185,7 +181,7 @@ static int show_run(struct reader *reader, const char *name)
 		return EXIT_REFUSED;
 	// The tree names the parts that the run has on other hosts.
 	snprintf(path, sizeof(path), "/api/v1/runs/%s/tree", id);
-	exit_code = reader_ask(reader, path, &parameters, "json", NULL, &answer);
+	exit_code = ask_answer(ask, path, &parameters, "json", NULL, &answer);
 	if (exit_code >= 0)
 		return exit_code;
 	document = yyjson_read(answer.body.data, answer.body.length, 0);
@@ -208,14 +204,14 @@ static int show_run(struct reader *reader, const char *name)
 int command_show(int argc, char **argv)
 {
 	struct args args = args_of("show", argc, argv);
-	CLEANUP(reader_free) struct reader reader;
+	CLEANUP(ask_free) struct ask ask;
 
-	reader_init(&reader, "show");
+	ask_init(&ask, "show");
 	while (args_next(&args))
-		reader_option(&reader, &args);
+		ask_option(&ask, &args);
 	if (args.exit_code >= 0)
 		return args.exit_code;
 	if (args.operand_count != 1)
 		return args_usage(&args, "name one run; `tracer runs` lists them");
-	return show_run(&reader, args.operands[0]);
+	return show_run(&ask, args.operands[0]);
 }

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <yyjson.h>
 
-#include "cli/reader.h"
+#include "cli/ask.h"
 #include "core/base/cleanup.h"
 #include "core/base/json.h"
 
@@ -31,19 +31,19 @@ static int sql_text(const char *operand, struct buf *out)
 }
 
 // The tables and columns there are, one a line.
-static int sql_tables(struct reader *reader)
+static int sql_tables(struct ask *ask)
 {
-	CLEANUP(reader_answer_free) struct reader_answer answer = {0};
+	CLEANUP(ask_answer_free) struct ask_answer answer = {0};
 	CLEANUP(sql_document_free) yyjson_doc *document = NULL;
-	struct query_parameters none = {.arena = &reader->arena};
+	struct query_parameters none = {.arena = &ask->arena};
 	yyjson_val *entity, *column;
 	yyjson_arr_iter entities, columns;
 	struct ui ui;
-	int exit_code = reader_ask(reader, "/api/v1/schema", &none, "json", NULL, &answer);
+	int exit_code = ask_answer(ask, "/api/v1/schema", &none, "json", NULL, &answer);
 
 	if (exit_code >= 0)
 		return exit_code;
-	if (reader->output == READER_JSON) {
+	if (ask->output == ASK_JSON) {
 		fwrite(answer.body.data, 1, answer.body.length, stdout);
 		return EXIT_OK;
 	}
@@ -51,9 +51,8 @@ static int sql_tables(struct reader *reader)
 	document = yyjson_read(answer.body.data, answer.body.length, 0);
 	entities = yyjson_arr_iter_with(yyjson_obj_get(yyjson_doc_get_root(document), "entities"));
 	while ((entity = yyjson_arr_iter_next(&entities))) {
-		printf("%s%s%s  %s\n", ui_style(&ui, UI_BOLD),
-		       yyjson_get_str(yyjson_obj_get(entity, "name")), ui_style(&ui, UI_PLAIN),
-		       yyjson_get_str(yyjson_obj_get(entity, "help")));
+		printf("%s%s%s  %s\n", ui_style(&ui, UI_BOLD), yyjson_get_str(yyjson_obj_get(entity, "name")),
+		       ui_style(&ui, UI_PLAIN), yyjson_get_str(yyjson_obj_get(entity, "help")));
 		columns = yyjson_arr_iter_with(yyjson_obj_get(entity, "columns"));
 		while ((column = yyjson_arr_iter_next(&columns)))
 			printf("  %-24s %-5s %s\n", yyjson_get_str(yyjson_obj_get(column, "name")),
@@ -75,18 +74,18 @@ static int sql_body(const char *text, uint64_t limit, uint64_t seconds, struct b
 	return buf_error(out);
 }
 
-static int sql_show(const struct reader *reader, const struct reader_answer *answer)
+static int sql_show(const struct ask *ask, const struct ask_answer *answer)
 {
 	CLEANUP(sql_document_free) yyjson_doc *document = NULL;
 	struct ui ui;
 	size_t rows = 0;
 
-	if (reader->output != READER_TABLE) {
+	if (ask->output != ASK_TABLE) {
 		fwrite(answer->body.data, 1, answer->body.length, stdout);
 		return EXIT_OK;
 	}
 	ui_init(&ui, stdout);
-	if (reader_table_sql(&ui, answer->body.data, answer->body.length, &rows) < 0) {
+	if (ask_table_sql(&ui, answer->body.data, answer->body.length, &rows) < 0) {
 		fprintf(stderr, "tracer sql: the answer is not what it should be\n");
 		return EXIT_REFUSED;
 	}
@@ -98,39 +97,37 @@ static int sql_show(const struct reader *reader, const struct reader_answer *ans
 
 int command_sql(int argc, char **argv)
 {
-	static const char *const formats[] = {
-		[READER_TABLE] = "json", [READER_JSON] = "ndjson", [READER_CSV] = "csv"};
+	static const char *const formats[] = {[ASK_TABLE] = "json", [ASK_JSON] = "ndjson", [ASK_CSV] = "csv"};
 	struct args args = args_of("sql", argc, argv);
-	CLEANUP(reader_answer_free) struct reader_answer answer = {0};
+	CLEANUP(ask_answer_free) struct ask_answer answer = {0};
 	CLEANUP(buf_free) struct buf text = BUF_INIT, body = BUF_INIT;
-	CLEANUP(reader_free) struct reader reader;
+	CLEANUP(ask_free) struct ask ask;
 	struct query_parameters none;
 	uint64_t seconds = 10;
 	bool tables = false;
 	int exit_code;
 
-	reader_init(&reader, "sql");
-	reader.limit = 10000;
-	none = (struct query_parameters){.arena = &reader.arena};
+	ask_init(&ask, "sql");
+	ask.limit = 10000;
+	none = (struct query_parameters){.arena = &ask.arena};
 	while (args_next(&args)) {
 		tables |= args_is(&args, "tables");
 		if (args_is(&args, "timeout") && !args_number(&args, 1, 60, &seconds))
 			break;
-		reader_option(&reader, &args);
+		ask_option(&ask, &args);
 	}
 	if (args.exit_code >= 0)
 		return args.exit_code;
 	if (tables && args.operand_count == 0)
-		return sql_tables(&reader);
+		return sql_tables(&ask);
 	if (args.operand_count != 1 || tables)
 		return args_usage(&args, "takes one question in quotes, or - for standard input");
-	if (reader.limit == 0 || reader.limit > 1000000)
+	if (ask.limit == 0 || ask.limit > 1000000)
 		return args_usage(&args, "--limit needs a number from 1 to 1000000");
 	if (sql_text(args.operands[0], &text) < 0 ||
-	    sql_body(text.data ? text.data : "", reader.limit, seconds, &body) < 0)
+	    sql_body(text.data ? text.data : "", ask.limit, seconds, &body) < 0)
 		return args_usage(&args, "the question cannot be read");
-	exit_code = reader_ask(&reader, "/api/v1/sql", &none, formats[reader.output], body.data,
-			       &answer);
-	exit_code = exit_code >= 0 ? exit_code : sql_show(&reader, &answer);
+	exit_code = ask_answer(&ask, "/api/v1/sql", &none, formats[ask.output], body.data, &answer);
+	exit_code = exit_code >= 0 ? exit_code : sql_show(&ask, &answer);
 	return fflush(stdout) == 0 ? exit_code : EXIT_NO;
 }

@@ -8,7 +8,7 @@
 #include <time.h>
 #include <yyjson.h>
 
-#include "cli/reader.h"
+#include "cli/ask.h"
 #include "core/base/cleanup.h"
 
 enum { TABLE_COLUMNS_MAX = 64, TABLE_CELL = 400, TABLE_FLEX_MIN = 10 };
@@ -32,8 +32,7 @@ static void table_moment(uint64_t ns, char *out, size_t size)
 	time_t seconds = (time_t)(ns / 1000000000);
 	struct tm tm;
 
-	if (ns == UINT64_MAX || !localtime_r(&seconds, &tm) ||
-	    strftime(out, size, "%Y-%m-%d %H:%M:%S", &tm) == 0)
+	if (ns == UINT64_MAX || !localtime_r(&seconds, &tm) || strftime(out, size, "%Y-%m-%d %H:%M:%S", &tm) == 0)
 		snprintf(out, size, "?");
 }
 
@@ -72,7 +71,7 @@ static void table_command(yyjson_val *row, char *out, size_t size)
 		snprintf(out, size, "%s", comm ? comm : "?");
 }
 
-static void table_text(yyjson_val *row, const struct reader_column *column, char *out, size_t size)
+static void table_text(yyjson_val *row, const struct ask_column *column, char *out, size_t size)
 {
 	const char *text = yyjson_get_str(yyjson_obj_get(row, column->member));
 
@@ -81,51 +80,49 @@ static void table_text(yyjson_val *row, const struct reader_column *column, char
 	snprintf(out, size, "%s", text ? text : "-");
 }
 
-static void table_cell(yyjson_val *row, const struct reader_column *column, char *out, size_t size)
+static void table_cell(yyjson_val *row, const struct ask_column *column, char *out, size_t size)
 {
 	uint64_t value = column->member ? table_u64(row, column->member) : UINT64_MAX;
 	uint64_t start_ns = table_u64(row, "start_ns"), end_ns = table_u64(row, "end_ns");
 	char text[UI_NUMBER_SIZE];
 
 	switch (column->kind) {
-	case READER_TEXT:
-	case READER_FLEX:
+	case ASK_TEXT:
+	case ASK_FLEX:
 		table_text(row, column, out, size);
 		break;
-	case READER_COUNT:
+	case ASK_COUNT:
 		snprintf(out, size, "%s", ui_count(text, value));
 		break;
-	case READER_NUMBER:
+	case ASK_NUMBER:
 		snprintf(out, size, value == UINT64_MAX ? "?" : "%llu", (unsigned long long)value);
 		break;
-	case READER_BYTES:
+	case ASK_BYTES:
 		snprintf(out, size, "%s", ui_bytes(text, value));
 		break;
-	case READER_DURATION:
+	case ASK_DURATION:
 		snprintf(out, size, "%s", ui_duration(text, value));
 		break;
-	case READER_SPAN:
-		value = start_ns == UINT64_MAX || end_ns == UINT64_MAX || end_ns < start_ns
-				? UINT64_MAX
-				: end_ns - start_ns;
+	case ASK_SPAN:
+		value = start_ns == UINT64_MAX || end_ns == UINT64_MAX || end_ns < start_ns ? UINT64_MAX
+											    : end_ns - start_ns;
 		snprintf(out, size, "%s", ui_duration(text, value));
 		break;
-	case READER_MOMENT:
+	case ASK_MOMENT:
 		table_moment(value, out, size);
 		break;
-	case READER_END:
+	case ASK_END:
 		table_end(row, out, size);
 		break;
-	case READER_COMMAND:
+	case ASK_COMMAND:
 		table_command(row, out, size);
 		break;
 	}
 }
 
-static bool table_is_left(enum reader_kind kind)
+static bool table_is_left(enum ask_kind kind)
 {
-	return kind == READER_TEXT || kind == READER_FLEX || kind == READER_END ||
-	       kind == READER_COMMAND || kind == READER_MOMENT;
+	return kind == ASK_TEXT || kind == ASK_FLEX || kind == ASK_END || kind == ASK_COMMAND || kind == ASK_MOMENT;
 }
 
 // --- layout ------------------------------------------------------------------------------------------------------
@@ -179,15 +176,12 @@ static void table_put(const struct table *table, size_t column, const char *raw)
 	if (last && table->left[column])
 		fputs(cell, table->ui->out);
 	else
-		ui_pad(table->ui, cell,
-		       table->left[column] ? -(int)table->width[column]
-					   : (int)table->width[column]);
+		ui_pad(table->ui, cell, table->left[column] ? -(int)table->width[column] : (int)table->width[column]);
 	if (last)
 		fputc('\n', table->ui->out);
 }
 
-size_t reader_table(const struct ui *ui, const struct reader_column *columns, const char *lines,
-		    size_t length)
+size_t ask_table(const struct ui *ui, const struct ask_column *columns, const char *lines, size_t length)
 {
 	struct table table = {.ui = ui};
 	char cell[TABLE_CELL];
@@ -195,8 +189,8 @@ size_t reader_table(const struct ui *ui, const struct reader_column *columns, co
 
 	for (; columns[table.count].title; table.count++) {
 		table.left[table.count] = table_is_left(columns[table.count].kind);
-		table.flex[table.count] = columns[table.count].kind == READER_FLEX ||
-					  columns[table.count].kind == READER_COMMAND;
+		table.flex[table.count] =
+			columns[table.count].kind == ASK_FLEX || columns[table.count].kind == ASK_COMMAND;
 		table.width[table.count] = (unsigned)strlen(columns[table.count].title);
 	}
 	// Twice over the lines: to measure, then to draw.
@@ -206,8 +200,7 @@ size_t reader_table(const struct ui *ui, const struct reader_column *columns, co
 			fputs(ui_style(ui, UI_BOLD), ui->out);
 			for (size_t i = 0; i < table.count; i++) {
 				if (i + 1 == table.count)
-					fprintf(ui->out, "  %s%s\n", columns[i].title,
-						ui_style(ui, UI_PLAIN));
+					fprintf(ui->out, "  %s%s\n", columns[i].title, ui_style(ui, UI_PLAIN));
 				else
 					table_put(&table, i, columns[i].title);
 			}
@@ -220,8 +213,7 @@ size_t reader_table(const struct ui *ui, const struct reader_column *columns, co
 			document = yyjson_read(at, (size_t)(end - at), 0);
 			rows += (size_t)draw;
 			for (size_t i = 0; i < table.count; i++) {
-				table_cell(yyjson_doc_get_root(document), &columns[i], cell,
-					   sizeof(cell));
+				table_cell(yyjson_doc_get_root(document), &columns[i], cell, sizeof(cell));
 				if (draw)
 					table_put(&table, i, cell);
 				else
@@ -265,11 +257,10 @@ static void table_sql_row(struct table *table, yyjson_val *row, bool draw)
 	}
 }
 
-int reader_table_sql(const struct ui *ui, const char *json, size_t length, size_t *ret_rows)
+int ask_table_sql(const struct ui *ui, const char *json, size_t length, size_t *ret_rows)
 {
 	CLEANUP(table_document_free) yyjson_doc *document = yyjson_read(json, length, 0);
-	yyjson_val *root = yyjson_doc_get_root(document), *names = yyjson_obj_get(root, "columns"),
-		   *row;
+	yyjson_val *root = yyjson_doc_get_root(document), *names = yyjson_obj_get(root, "columns"), *row;
 	yyjson_val *rows = yyjson_obj_get(root, "rows");
 	struct table table = {.ui = ui, .count = yyjson_arr_size(names)};
 

@@ -2,7 +2,7 @@
 // The commands that read the lake: options into a question, pages into one answer. What comes back is the same whether
 // a store on this machine or a datalake elsewhere answered.
 
-#include "cli/reader.h"
+#include "cli/ask.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -12,77 +12,76 @@
 
 #include "core/base/cleanup.h"
 
-enum { READER_PAGE = 5000, READER_ARENA_BLOCK = 16 * 1024 };
+enum { ASK_PAGE = 5000, ASK_ARENA_BLOCK = 16 * 1024 };
 
-static void reader_document_free(yyjson_doc **document)
+static void ask_document_free(yyjson_doc **document)
 {
 	yyjson_doc_free(*document);
 }
 
-void reader_init(struct reader *reader, const char *command)
+void ask_init(struct ask *ask, const char *command)
 {
-	*reader = (struct reader){.command = command, .store = READER_STORE, .limit = 50};
-	arena_init(&reader->arena, READER_ARENA_BLOCK);
-	reader->parameters.arena = &reader->arena;
+	*ask = (struct ask){.command = command, .store = ASK_STORE, .limit = 50};
+	arena_init(&ask->arena, ASK_ARENA_BLOCK);
+	ask->parameters.arena = &ask->arena;
 }
 
-void reader_free(struct reader *reader)
+void ask_free(struct ask *ask)
 {
-	reader_local_close(reader);
-	reader_remote_close(reader);
-	arena_free(&reader->arena);
+	ask_local_close(ask);
+	ask_remote_close(ask);
+	arena_free(&ask->arena);
 }
 
-void reader_answer_free(struct reader_answer *answer)
+void ask_answer_free(struct ask_answer *answer)
 {
 	buf_free(&answer->body);
 }
 
-static void reader_option_where(struct reader *reader, struct args *args)
+static void ask_option_where(struct ask *ask, struct args *args)
 {
 	struct query_parameter parameter;
-	int error = query_where(&reader->arena, args->value, &parameter);
+	int error = query_where(&ask->arena, args->value, &parameter);
 	char safe[80];
 
 	if (error == 0)
-		error = query_parameters_add(&reader->parameters, parameter.name, parameter.value);
+		error = query_parameters_add(&ask->parameters, parameter.name, parameter.value);
 	if (error == 0)
 		return;
 	ui_escape(safe, sizeof(safe), args->value);
-	args->exit_code = args_usage(
-		args, "--where %s is no condition; write it as 'cpu_ns>=1e9' or 'tool=bwa'", safe);
+	args->exit_code = args_usage(args, "--where %s is no condition; write it as 'cpu_ns>=1e9' or 'tool=bwa'", safe);
 }
 
 // A folder, or a url as `tracer datalake` takes it.
-static const char *reader_store_url(struct reader *reader, const char *text)
+static const char *ask_store_url(struct ask *ask, const char *text)
 {
 	size_t size = strlen(text) + sizeof("sqlite:");
 	char *url;
 
 	if (!strncmp(text, "sqlite:", 7) || strstr(text, "://"))
 		return text;
-	url = arena_alloc(&reader->arena, size);
+	url = arena_alloc(&ask->arena, size);
 	if (url)
 		snprintf(url, size, "sqlite:%s", text);
 	return url ? url : text;
 }
 
-bool reader_option(struct reader *reader, struct args *args)
+bool ask_option(struct ask *ask, struct args *args)
 {
 	struct {
 		const char *name;
 		const char **value;
 	} texts[] = {
-		{"workspace", &reader->workspace},
-		{"url", &reader->url},
-		{"token-file", &reader->token_file},
-		{"ca-file", &reader->ca_file},
-		{"pin", &reader->pin},
-		{"proxy", &reader->proxy},
-		{"run", &reader->run},
-		{"host", &reader->host},
-		{"since", &reader->since},
-		{"sort", &reader->sort},
+		{"workspace", &ask->workspace},
+		{"url", &ask->url},
+		{"token-file", &ask->token_file},
+		{"ca-file", &ask->ca_file},
+		{"pin", &ask->pin},
+		{"proxy", &ask->proxy},
+		{"run", &ask->run},
+		{"host", &ask->host},
+		{"since", &ask->since},
+		{"sort", &ask->sort},
 	};
 
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
@@ -92,15 +91,15 @@ bool reader_option(struct reader *reader, struct args *args)
 		}
 	}
 	if (args_is(args, "store"))
-		reader->store = reader_store_url(reader, args->value);
+		ask->store = ask_store_url(ask, args->value);
 	else if (args_is(args, "json"))
-		reader->output = READER_JSON;
+		ask->output = ASK_JSON;
 	else if (args_is(args, "csv"))
-		reader->output = READER_CSV;
+		ask->output = ASK_CSV;
 	else if (args_is(args, "limit"))
-		args_number(args, 0, UINT32_MAX, &reader->limit);
+		args_number(args, 0, UINT32_MAX, &ask->limit);
 	else if (args_is(args, "where"))
-		reader_option_where(reader, args);
+		ask_option_where(ask, args);
 	else
 		return false;
 	return true;
@@ -109,11 +108,10 @@ bool reader_option(struct reader *reader, struct args *args)
 // --- one question ------------------------------------------------------------------------------------------------
 
 // What an answer that is no 2xx says, in its own words.
-static int reader_refused(const struct reader *reader, const struct reader_answer *answer)
+static int ask_refused(const struct ask *ask, const struct ask_answer *answer)
 {
-	CLEANUP(reader_document_free)
-	yyjson_doc *document =
-		yyjson_read(answer->body.data ? answer->body.data : "", answer->body.length, 0);
+	CLEANUP(ask_document_free)
+	yyjson_doc *document = yyjson_read(answer->body.data ? answer->body.data : "", answer->body.length, 0);
 	yyjson_val *root = yyjson_doc_get_root(document);
 	const char *text = yyjson_get_str(yyjson_obj_get(root, "detail"));
 	char safe[400];
@@ -121,19 +119,18 @@ static int reader_refused(const struct reader *reader, const struct reader_answe
 	text = text ? text : yyjson_get_str(yyjson_obj_get(root, "error"));
 	ui_escape(safe, sizeof(safe), text ? text : "no reason given");
 	if (answer->status == 401 || answer->status == 403)
-		fprintf(stderr, "tracer %s: refused: %s\n", reader->command, safe);
+		fprintf(stderr, "tracer %s: refused: %s\n", ask->command, safe);
 	else if (answer->status == 400 || answer->status == 404)
-		fprintf(stderr, "tracer %s: %s\n", reader->command, safe);
+		fprintf(stderr, "tracer %s: %s\n", ask->command, safe);
 	else
-		fprintf(stderr, "tracer %s: %s (status %d)\n", reader->command, safe,
-			answer->status);
+		fprintf(stderr, "tracer %s: %s (status %d)\n", ask->command, safe, answer->status);
 	if (answer->status == 404)
 		return EXIT_NO;
 	return answer->status == 400 || answer->status == 422 ? EXIT_USAGE : EXIT_REFUSED;
 }
 
-int reader_ask(struct reader *reader, const char *path, struct query_parameters *parameters,
-	       const char *format, const char *body, struct reader_answer *answer)
+int ask_answer(struct ask *ask, const char *path, struct query_parameters *parameters, const char *format,
+	       const char *body, struct ask_answer *answer)
 {
 	char why[300] = "", safe[600];
 	int error = query_parameters_add(parameters, "format", format);
@@ -142,19 +139,19 @@ int reader_ask(struct reader *reader, const char *path, struct query_parameters 
 	answer->next[0] = 0;
 	answer->status = 0;
 	if (error == 0)
-		error = reader->url ? reader_ask_remote(reader, path, parameters, body, answer, why)
-				    : reader_ask_local(reader, path, parameters, body, answer, why);
+		error = ask->url ? ask_remote(ask, path, parameters, body, answer, why)
+				 : ask_local(ask, path, parameters, body, answer, why);
 	if (error < 0) {
 		ui_escape(safe, sizeof(safe), *why ? why : strerror(-error));
-		fprintf(stderr, "tracer %s: %s\n", reader->command, safe);
+		fprintf(stderr, "tracer %s: %s\n", ask->command, safe);
 		return error == -EINVAL ? EXIT_USAGE : EXIT_REFUSED;
 	}
-	return answer->status == 200 ? -1 : reader_refused(reader, answer);
+	return answer->status == 200 ? -1 : ask_refused(ask, answer);
 }
 
 // --- pages -------------------------------------------------------------------------------------------------------
 
-static int reader_copy(struct query_parameters *to, const struct query_parameters *from)
+static int ask_copy(struct query_parameters *to, const struct query_parameters *from)
 {
 	int error = 0;
 
@@ -163,7 +160,7 @@ static int reader_copy(struct query_parameters *to, const struct query_parameter
 	return error;
 }
 
-static uint64_t reader_lines(const struct buf *body)
+static uint64_t ask_lines(const struct buf *body)
 {
 	uint64_t lines = 0;
 
@@ -172,53 +169,51 @@ static uint64_t reader_lines(const struct buf *body)
 	return lines;
 }
 
-static int reader_page(struct reader *reader, const char *path, const struct query_parameters *from,
-		       const char *format, uint64_t limit, const char *cursor,
-		       struct reader_answer *answer)
+static int ask_page(struct ask *ask, const char *path, const struct query_parameters *from, const char *format,
+		    uint64_t limit, const char *cursor, struct ask_answer *answer)
 {
 	CLEANUP(arena_free) struct arena arena;
 	struct query_parameters parameters = {.arena = &arena};
 	char number[24];
 	int error;
 
-	arena_init(&arena, READER_ARENA_BLOCK);
+	arena_init(&arena, ASK_ARENA_BLOCK);
 	snprintf(number, sizeof(number), "%llu", (unsigned long long)limit);
-	error = reader_copy(&parameters, from);
+	error = ask_copy(&parameters, from);
 	if (error == 0)
 		error = query_parameters_add(&parameters, "limit", number);
 	if (error == 0 && *cursor)
 		error = query_parameters_add(&parameters, "cursor", cursor);
 	if (error < 0) {
-		fprintf(stderr, "tracer %s: %s\n", reader->command,
+		fprintf(stderr, "tracer %s: %s\n", ask->command,
 			error == -E2BIG ? "too many conditions" : strerror(-error));
 		return EXIT_USAGE;
 	}
-	return reader_ask(reader, path, &parameters, format, NULL, answer);
+	return ask_answer(ask, path, &parameters, format, NULL, answer);
 }
 
-int reader_pages(struct reader *reader, const char *path, struct query_parameters *parameters,
-		 const char *format, uint64_t limit, reader_page_fn page, void *data,
-		 bool *ret_more)
+int ask_pages(struct ask *ask, const char *path, struct query_parameters *parameters, const char *format,
+	      uint64_t limit, ask_page_fn page, void *data, bool *ret_more)
 {
-	CLEANUP(reader_answer_free) struct reader_answer answer = {0};
+	CLEANUP(ask_answer_free) struct ask_answer answer = {0};
 	char cursor[sizeof(answer.next)] = "";
 	bool csv = !strcmp(format, "csv"), first = true;
 	uint64_t left = limit;
 	int exit_code;
 
 	do {
-		uint64_t want = limit && left < READER_PAGE ? left : READER_PAGE, heading = csv;
+		uint64_t want = limit && left < ASK_PAGE ? left : ASK_PAGE, heading = csv;
 		const char *lines;
 		size_t skip = 0;
 
-		exit_code = reader_page(reader, path, parameters, format, want, cursor, &answer);
+		exit_code = ask_page(ask, path, parameters, format, want, cursor, &answer);
 		if (exit_code >= 0)
 			return exit_code;
 		lines = answer.body.data ? answer.body.data : "";
 		// The names stand above the first page only.
 		if (csv && !first && strchr(lines, '\n'))
 			skip = (size_t)(strchr(lines, '\n') - lines) + 1;
-		left -= limit ? reader_lines(&answer.body) - heading : 0;
+		left -= limit ? ask_lines(&answer.body) - heading : 0;
 		first = false;
 		if (page(data, lines + skip, answer.body.length - skip) != 0)
 			return EXIT_NO;
@@ -230,71 +225,65 @@ int reader_pages(struct reader *reader, const char *path, struct query_parameter
 
 // --- names into ids ----------------------------------------------------------------------------------------------
 
-static bool reader_is_id(const char *text)
+static bool ask_is_id(const char *text)
 {
 	return strlen(text) >= 15 && strspn(text, "0123456789") == strlen(text);
 }
 
 // The first row that the question gives, its member copied. 1: there is none.
-static int reader_first(struct reader *reader, const char *path, const char *column,
-			const char *value, const char *sort, const char *member, char *out,
-			size_t size)
+static int ask_first(struct ask *ask, const char *path, const char *column, const char *value, const char *sort,
+		     const char *member, char *out, size_t size)
 {
 	CLEANUP(arena_free) struct arena arena;
-	CLEANUP(reader_answer_free) struct reader_answer answer = {0};
-	CLEANUP(reader_document_free) yyjson_doc *document = NULL;
+	CLEANUP(ask_answer_free) struct ask_answer answer = {0};
+	CLEANUP(ask_document_free) yyjson_doc *document = NULL;
 	struct query_parameters parameters = {.arena = &arena};
 	const char *text;
 	int exit_code;
 
-	arena_init(&arena, READER_ARENA_BLOCK);
+	arena_init(&arena, ASK_ARENA_BLOCK);
 	if (query_parameters_add(&parameters, column, value) < 0 ||
-	    query_parameters_add(&parameters, "sort", sort) < 0 ||
-	    query_parameters_add(&parameters, "limit", "1") < 0)
+	    query_parameters_add(&parameters, "sort", sort) < 0 || query_parameters_add(&parameters, "limit", "1") < 0)
 		return EXIT_REFUSED;
-	exit_code = reader_ask(reader, path, &parameters, "ndjson", NULL, &answer);
+	exit_code = ask_answer(ask, path, &parameters, "ndjson", NULL, &answer);
 	if (exit_code >= 0)
 		return exit_code;
-	document = answer.body.length ? yyjson_read(answer.body.data, answer.body.length,
-						    YYJSON_READ_STOP_WHEN_DONE)
+	document = answer.body.length ? yyjson_read(answer.body.data, answer.body.length, YYJSON_READ_STOP_WHEN_DONE)
 				      : NULL;
 	text = yyjson_get_str(yyjson_obj_get(yyjson_doc_get_root(document), member));
 	snprintf(out, size, "%s", text ? text : "");
 	return -1;
 }
 
-int reader_find_run(struct reader *reader, const char *text, char ret_id[24])
+int ask_find_run(struct ask *ask, const char *text, char ret_id[24])
 {
 	static const char *const columns[] = {"run", "run_name"};
 	char safe[200];
 
 	*ret_id = 0;
-	if (reader_is_id(text)) {
+	if (ask_is_id(text)) {
 		snprintf(ret_id, 24, "%s", text);
 		return -1;
 	}
 	for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++) {
-		int exit_code = reader_first(reader, "/api/v1/runs", columns[i], text, "-start_ns",
-					     "id", ret_id, 24);
+		int exit_code = ask_first(ask, "/api/v1/runs", columns[i], text, "-start_ns", "id", ret_id, 24);
 
 		if (exit_code >= 0 || *ret_id)
 			return exit_code;
 	}
 	ui_escape(safe, sizeof(safe), text);
-	fprintf(stderr, "tracer %s: no run %s; `tracer runs` lists them\n", reader->command, safe);
+	fprintf(stderr, "tracer %s: no run %s; `tracer runs` lists them\n", ask->command, safe);
 	return EXIT_NO;
 }
 
-int reader_find_host(struct reader *reader, const char *text, char ret_id[80])
+int ask_find_host(struct ask *ask, const char *text, char ret_id[80])
 {
 	char safe[200];
-	int exit_code = reader_first(reader, "/api/v1/hosts", "host", text, "-last_seen_ns",
-				     "host_id", ret_id, 80);
+	int exit_code = ask_first(ask, "/api/v1/hosts", "host", text, "-last_seen_ns", "host_id", ret_id, 80);
 
 	if (exit_code >= 0 || *ret_id)
 		return exit_code;
 	ui_escape(safe, sizeof(safe), text);
-	fprintf(stderr, "tracer %s: no host %s; `tracer hosts` lists them\n", reader->command,
-		safe);
+	fprintf(stderr, "tracer %s: no host %s; `tracer hosts` lists them\n", ask->command, safe);
 	return EXIT_NO;
 }

@@ -7,45 +7,44 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/reader.h"
+#include "cli/ask.h"
 #include "core/base/clock.h"
 #include "lake/api.h"
 
-static int source_open(struct reader *reader, char why[300])
+static int source_open(struct ask *ask, char why[300])
 {
 	const struct store_options options = {.read_only = true};
 	struct store_error error = {0};
 	int result;
 
-	if (reader->local_reader)
+	if (ask->local_reader)
 		return 0;
-	result = store_open(reader->store, &options, &reader->local, &error);
+	result = store_open(ask->store, &options, &ask->local, &error);
 	if (result == 0)
-		result = store_reader_open(reader->local, &reader->local_reader, &error);
+		result = store_reader_open(ask->local, &ask->local_reader, &error);
 	if (result == -ENOENT)
 		snprintf(why, 300,
 			 "no store at %.200s: start `tracer up` or `tracer datalake`, or give "
 			 "--store or --url",
-			 reader->store);
+			 ask->store);
 	else if (result < 0)
-		snprintf(why, 300, "%.120s: %.160s", reader->store,
-			 *error.text ? error.text : strerror(-result));
+		snprintf(why, 300, "%.120s: %.160s", ask->store, *error.text ? error.text : strerror(-result));
 	return result;
 }
 
-void reader_local_close(struct reader *reader)
+void ask_local_close(struct ask *ask)
 {
-	if (reader->local_reader)
-		store_reader_close(reader->local_reader);
-	if (reader->local)
-		store_close(reader->local);
-	reader->local_reader = NULL;
-	reader->local = NULL;
+	if (ask->local_reader)
+		store_reader_close(ask->local_reader);
+	if (ask->local)
+		store_close(ask->local);
+	ask->local_reader = NULL;
+	ask->local = NULL;
 }
 
 static int source_begin(void *data, int status, const char *content_type, const char *next)
 {
-	struct reader_answer *answer = data;
+	struct ask_answer *answer = data;
 
 	(void)content_type;
 	answer->status = status;
@@ -55,7 +54,7 @@ static int source_begin(void *data, int status, const char *content_type, const 
 
 static int source_write(void *data, const char *bytes, size_t length)
 {
-	struct reader_answer *answer = data;
+	struct ask_answer *answer = data;
 
 	buf_append(&answer->body, bytes, length);
 	return buf_error(&answer->body);
@@ -63,13 +62,13 @@ static int source_write(void *data, const char *bytes, size_t length)
 
 static void source_cut(void *data)
 {
-	struct reader_answer *answer = data;
+	struct ask_answer *answer = data;
 
 	answer->status = -EIO;
 }
 
-int reader_ask_local(struct reader *reader, const char *path, struct query_parameters *parameters,
-		     const char *body, struct reader_answer *answer, char why[300])
+int ask_local(struct ask *ask, const char *path, struct query_parameters *parameters, const char *body,
+	      struct ask_answer *answer, char why[300])
 {
 	const struct api_sink sink = {source_begin, source_write, source_cut, answer};
 	const struct api_request request = {
@@ -77,18 +76,17 @@ int reader_ask_local(struct reader *reader, const char *path, struct query_param
 		.path = path,
 		.body = body ? body : "",
 		.body_length = body ? strlen(body) : 0,
-		.workspace = reader->workspace,
+		.workspace = ask->workspace,
 		.parameters = parameters,
 		.now_ns = clock_real_ns(),
 	};
-	int error = source_open(reader, why);
+	int error = source_open(ask, why);
 
 	if (error < 0)
 		return error;
-	api_answer(reader->local_reader, &request, &sink);
+	api_answer(ask->local_reader, &request, &sink);
 	if (answer->status < 0) {
-		snprintf(why, 300,
-			 "the answer could not be finished: the store failed, or memory is out");
+		snprintf(why, 300, "the answer could not be finished: the store failed, or memory is out");
 		return answer->status;
 	}
 	return 0;

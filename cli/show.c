@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// `tracer show RUN`: the report of `tracer run`, made from what the lake has of a run. The processes come as records and
-// go through the same reader and writer as those of a file, so both say the same; a run of several hosts is one
+// `tracer show RUN`: the report of `tracer run`, made from what the lake has of a run. The processes come as records
+// and go through the same reader and writer as those of a file, so both say the same; a run of several hosts is one
 // report.
 
 #include <errno.h>

@@ -17,12 +17,13 @@
 #include "core/base/buf.h"
 #include "core/base/cleanup.h"
 #include "core/base/clock.h"
+#include "core/base/json.h"
+#include "lake/images.h"
 #include "lake/sql_sqlite.h"
 
 enum {
 	SQL_TEXT_MAX = 64 * 1024,
-	SQL_VALUE_MAX =
-		256 * 1024, // a string or blob, so that no single step of the engine takes long
+	SQL_VALUE_MAX = 256 * 1024, // a string or blob, so that no single step of the engine takes long
 	SQL_STEPS = 1000, // of the virtual machine between two looks at the clock
 };
 
@@ -242,8 +243,8 @@ static const char *const sql_functions[] = {
 static int sql_refuse(struct sql *sql, const char *what, const char *name)
 {
 	if (!*sql->refused)
-		snprintf(sql->refused, sizeof(sql->refused), "%s%s%.80s is not allowed here", what,
-			 name ? " " : "", name ? name : "");
+		snprintf(sql->refused, sizeof(sql->refused), "%s%s%.80s is not allowed here", what, name ? " " : "",
+			 name ? name : "");
 	return SQLITE_DENY;
 }
 
@@ -263,8 +264,8 @@ static int sql_read(struct sql *sql, const char *table, const char *schema)
 	return sql_refuse(sql, "the table", table);
 }
 
-static int sql_authorize(void *data, int action, const char *first, const char *second,
-			 const char *schema, const char *inner)
+static int sql_authorize(void *data, int action, const char *first, const char *second, const char *schema,
+			 const char *inner)
 {
 	struct sql *sql = data;
 
@@ -276,7 +277,7 @@ static int sql_authorize(void *data, int action, const char *first, const char *
 	case SQLITE_READ:
 		return sql_read(sql, first ? first : "", schema);
 	case SQLITE_FUNCTION:
-		return second && sql_word_in(sql_functions, second)
+		return second && (!strcmp(second, sql->schema) || sql_word_in(sql_functions, second))
 			       ? SQLITE_OK
 			       : sql_refuse(sql, "the function", second);
 	case SQLITE_PRAGMA:
@@ -297,8 +298,7 @@ static void sql_instr(sqlite3_context *context, int count, sqlite3_value **value
 	sqlite3_int64 at = 0;
 
 	(void)count;
-	if (sqlite3_value_type(values[0]) == SQLITE_NULL ||
-	    sqlite3_value_type(values[1]) == SQLITE_NULL)
+	if (sqlite3_value_type(values[0]) == SQLITE_NULL || sqlite3_value_type(values[1]) == SQLITE_NULL)
 		return;
 	text = (const char *)sqlite3_value_text(values[0]);
 	part = (const char *)sqlite3_value_text(values[1]);
@@ -319,17 +319,12 @@ static void sql_limit(sqlite3 *db)
 	static const struct {
 		int id, value;
 	} limits[] = {
-		{SQLITE_LIMIT_LENGTH, SQL_VALUE_MAX},
-		{SQLITE_LIMIT_SQL_LENGTH, SQL_TEXT_MAX},
-		{SQLITE_LIMIT_COLUMN, 400},
-		{SQLITE_LIMIT_EXPR_DEPTH, 100},
+		{SQLITE_LIMIT_LENGTH, SQL_VALUE_MAX}, {SQLITE_LIMIT_SQL_LENGTH, SQL_TEXT_MAX},
+		{SQLITE_LIMIT_COLUMN, 400},	      {SQLITE_LIMIT_EXPR_DEPTH, 100},
 		{SQLITE_LIMIT_COMPOUND_SELECT, 500}, // processes have one part a day
-		{SQLITE_LIMIT_VDBE_OP, 1000000},
-		{SQLITE_LIMIT_FUNCTION_ARG, 32},
-		{SQLITE_LIMIT_ATTACHED, 1},
-		{SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 200},
-		{SQLITE_LIMIT_VARIABLE_NUMBER, 0},
-		{SQLITE_LIMIT_TRIGGER_DEPTH, 1},
+		{SQLITE_LIMIT_VDBE_OP, 1000000},      {SQLITE_LIMIT_FUNCTION_ARG, 32},
+		{SQLITE_LIMIT_ATTACHED, 1},	      {SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 200},
+		{SQLITE_LIMIT_VARIABLE_NUMBER, 0},    {SQLITE_LIMIT_TRIGGER_DEPTH, 1},
 		{SQLITE_LIMIT_WORKER_THREADS, 0},
 	};
 
@@ -380,8 +375,7 @@ static int sql_shadow(struct sql *sql)
 {
 	CLEANUP(buf_free) struct buf names = BUF_INIT;
 	sqlite3_stmt *tables = NULL;
-	char *text = sqlite3_mprintf(
-		"SELECT name FROM %s.sqlite_schema WHERE type IN ('table', 'view')", sql->schema);
+	char *text = sqlite3_mprintf("SELECT name FROM %s.sqlite_schema WHERE type IN ('table', 'view')", sql->schema);
 	int rc = text ? sqlite3_prepare_v2(sql->db, text, -1, &tables, NULL) : SQLITE_NOMEM;
 
 	sqlite3_free(text);
@@ -395,11 +389,47 @@ static int sql_shadow(struct sql *sql)
 	if (rc != SQLITE_OK || buf_error(&names) < 0)
 		return -EIO;
 	for (size_t i = 0; i < names.length; i += strlen(names.data + i) + 1) {
-		if (sql_exec(sql, "CREATE TEMP VIEW \"%w\" AS SELECT 0 WHERE 0", names.data + i) !=
-		    SQLITE_OK)
+		if (sql_exec(sql, "CREATE TEMP VIEW \"%w\" AS SELECT 0 WHERE 0", names.data + i) != SQLITE_OK)
 			return -EIO;
 	}
 	return 0;
+}
+
+// What a process was before its last program is kept packed; this makes it JSON again. It has the lake's random name,
+// so that nobody can hand it bytes of his own.
+static void sql_images(sqlite3_context *context, int count, sqlite3_value **values)
+{
+	const void *packed = sqlite3_value_blob(values[0]);
+	const char *tool = (const char *)sqlite3_value_text(values[2]);
+	size_t size = (size_t)sqlite3_value_bytes(values[0]), tool_size = (size_t)sqlite3_value_bytes(values[2]);
+	CLEANUP(arena_free) struct arena arena;
+	CLEANUP(buf_free) struct buf out = BUF_INIT;
+	struct json json = json_to(&out);
+	struct lake_text *text = NULL;
+	struct lake_image *images;
+	size_t image_count;
+
+	(void)count;
+	arena_init(&arena, 4096);
+	if (sqlite3_value_type(values[0]) != SQLITE_BLOB) {
+		sqlite3_result_value(context, values[0]);
+		return;
+	}
+	if (tool) {
+		text = arena_alloc(&arena, sizeof(*text) + tool_size + 1);
+		if (text) {
+			text->length = (uint32_t)tool_size;
+			memcpy(text->bytes, tool, tool_size + 1);
+		}
+	}
+	if (images_unpack(packed, size, (uint64_t)sqlite3_value_int64(values[1]), text, &arena, &images, &image_count) <
+	    0)
+		return;
+	lake_images_json(images, image_count, &json);
+	if (out.length > SQL_VALUE_MAX)
+		sqlite3_result_error_toobig(context);
+	else if (buf_error(&out) == 0)
+		sqlite3_result_text(context, out.data, (int)out.length, SQLITE_TRANSIENT);
 }
 
 // A view for each entity, with the columns that the schema declares and the rows of one workspace.
@@ -410,19 +440,22 @@ static int sql_views(struct sql *sql, const char *workspace)
 		CLEANUP(buf_free) struct buf columns = BUF_INIT;
 		int rc;
 
-		for (unsigned i = 0; i < entity->column_count; i++)
-			buf_printf(&columns, "%s\"%s\"", i ? "," : "", entity->columns[i].name);
+		for (unsigned i = 0; i < entity->column_count; i++) {
+			if (id == ENTITY_PROCESSES && i == PROCESSES_images)
+				buf_printf(&columns, ",%s(images,start_ns,tool) AS images", sql->schema);
+			else
+				buf_printf(&columns, "%s\"%s\"", i ? "," : "", entity->columns[i].name);
+		}
 		if (buf_error(&columns) < 0)
 			return -ENOMEM;
 		if (workspace)
 			rc = sql_exec(sql,
 				      "CREATE TEMP VIEW \"%w\" AS SELECT %s FROM %s.\"%w\" WHERE "
 				      "workspace = %Q",
-				      entity->name, columns.data, sql->schema, entity->name,
-				      workspace);
+				      entity->name, columns.data, sql->schema, entity->name, workspace);
 		else
-			rc = sql_exec(sql, "CREATE TEMP VIEW \"%w\" AS SELECT %s FROM %s.\"%w\"",
-				      entity->name, columns.data, sql->schema, entity->name);
+			rc = sql_exec(sql, "CREATE TEMP VIEW \"%w\" AS SELECT %s FROM %s.\"%w\"", entity->name,
+				      columns.data, sql->schema, entity->name);
 		if (rc != SQLITE_OK)
 			return -EIO;
 	}
@@ -437,8 +470,7 @@ static int sql_open(struct sql *sql, const char *path, const char *workspace)
 	int error;
 
 	if (sqlite3_open_v2(":memory:", &sql->db,
-			    SQLITE_OPEN_READWRITE | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX |
-				    SQLITE_OPEN_PRIVATECACHE,
+			    SQLITE_OPEN_READWRITE | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE,
 			    NULL) != SQLITE_OK)
 		return -ENOMEM;
 	sqlite3_db_config(sql->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
@@ -446,17 +478,18 @@ static int sql_open(struct sql *sql, const char *path, const char *workspace)
 		sqlite3_db_config(sql->db, off[i], 0, NULL);
 	sqlite3_busy_timeout(sql->db, 2000);
 	error = sql_attach(sql, path);
-	if (error == 0 && sql_exec(sql, "PRAGMA temp_store=2; PRAGMA %s.cache_size=-8192",
-				   sql->schema) != SQLITE_OK)
+	if (error == 0 && sql_exec(sql, "PRAGMA temp_store=2; PRAGMA %s.cache_size=-8192", sql->schema) != SQLITE_OK)
 		error = -EIO;
 	if (error == 0)
 		error = sql_shadow(sql);
 	if (error == 0)
+		sqlite3_create_function(sql->db, sql->schema, 3, SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS,
+					NULL, sql_images, NULL, NULL);
+	if (error == 0)
 		error = sql_views(sql, workspace);
 	if (error < 0)
 		return error;
-	sqlite3_create_function(sql->db, "instr", 2,
-				SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS, NULL,
+	sqlite3_create_function(sql->db, "instr", 2, SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS, NULL,
 				sql_instr, NULL, NULL);
 	sqlite3_exec(sql->db, "PRAGMA query_only=1", NULL, NULL, NULL);
 	sql_limit(sql->db);
@@ -465,8 +498,7 @@ static int sql_open(struct sql *sql, const char *path, const char *workspace)
 	return 0;
 }
 
-__attribute__((format(printf, 3, 4))) static int sql_fail(struct sql *sql, int code,
-							  const char *format, ...)
+__attribute__((format(printf, 3, 4))) static int sql_fail(struct sql *sql, int code, const char *format, ...)
 {
 	va_list list;
 
@@ -485,15 +517,13 @@ static int sql_failed(struct sql *sql, int rc)
 	if (*sql->refused)
 		return sql_fail(sql, -EACCES, "%s", sql->refused);
 	if (sql->late)
-		return sql_fail(sql, -ETIME,
-				"stopped after %.1f s: narrow it down, or ask for more time",
+		return sql_fail(sql, -ETIME, "stopped after %.1f s: narrow it down, or ask for more time",
 				(double)sql->limits->time_ms / 1e3);
 	if (budget.refused || rc == SQLITE_NOMEM)
 		return sql_fail(sql, -ENOMEM, "stopped: it needs more than %llu MiB of memory",
 				(unsigned long long)(sql->limits->memory_bytes >> 20));
 	if (rc == SQLITE_TOOBIG)
-		return sql_fail(sql, -EINVAL,
-				"a value of more than %d KiB, or a question of more than %d KiB",
+		return sql_fail(sql, -EINVAL, "a value of more than %d KiB, or a question of more than %d KiB",
 				SQL_VALUE_MAX / 1024, SQL_TEXT_MAX / 1024);
 	if (rc == SQLITE_CORRUPT || rc == SQLITE_NOTADB)
 		return sql_fail(sql, -EILSEQ, "the lake is damaged: see tracer datalake check");
@@ -513,16 +543,14 @@ static int sql_prepare(struct sql *sql, const char *text)
 
 	if (rc != SQLITE_OK)
 		return sql_failed(sql, rc);
-	if (!sql->statement || sqlite3_stmt_isexplain(sql->statement) ||
-	    !sqlite3_stmt_readonly(sql->statement))
+	if (!sql->statement || sqlite3_stmt_isexplain(sql->statement) || !sqlite3_stmt_readonly(sql->statement))
 		return sql_fail(sql, -EACCES, "one SELECT is what can be asked");
 	// What follows may be blanks, comments and semicolons.
 	while (tail && *tail) {
 		rc = sqlite3_prepare_v3(sql->db, tail, -1, 0, &more, &tail);
 		if (more || rc != SQLITE_OK) {
 			sqlite3_finalize(more);
-			return sql_fail(sql, -EACCES,
-					"one SELECT is what can be asked; there is more behind it");
+			return sql_fail(sql, -EACCES, "one SELECT is what can be asked; there is more behind it");
 		}
 	}
 	return 0;
@@ -585,15 +613,13 @@ static int sql_rows(struct sql *sql, store_sql_columns_fn columns, store_sql_row
 	return error != 0 ? error : rc == SQLITE_DONE ? 0 : sql_failed(sql, rc);
 }
 
-int sql_sqlite_run(const char *path, const char *workspace, const char *text,
-		   const struct store_sql_limits *limits, store_sql_columns_fn columns,
-		   store_sql_row_fn row, void *data, struct store_error *error)
+int sql_sqlite_run(const char *path, const char *workspace, const char *text, const struct store_sql_limits *limits,
+		   store_sql_columns_fn columns, store_sql_row_fn row, void *data, struct store_error *error)
 {
 	CLEANUP(sql_close) struct sql sql = {.limits = limits, .error = error};
 	int result;
 
-	sql.deadline_ns =
-		limits->time_ms ? clock_boot_ns() + limits->time_ms * 1000000 : UINT64_MAX;
+	sql.deadline_ns = limits->time_ms ? clock_boot_ns() + limits->time_ms * 1000000 : UINT64_MAX;
 	budget.max = limits->memory_bytes ? (int64_t)limits->memory_bytes : INT64_MAX;
 	budget.counted = true;
 	result = sql_open(&sql, path, workspace);

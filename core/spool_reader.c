@@ -212,12 +212,14 @@ static int lane_leave(struct spool_reader *reader, struct lane *lane)
 	return 0;
 }
 
-// A segment that the writer is dropping this moment is as good as gone.
+// False: the writer is dropping this segment at this moment, so it is as good as gone.
 static bool lane_hold(int fd)
 {
 	struct stat info;
 
-	return flock(fd, LOCK_SH | LOCK_NB) == 0 && fstat(fd, &info) == 0 && info.st_nlink > 0;
+	if (flock(fd, LOCK_SH | LOCK_NB) < 0)
+		return errno != EWOULDBLOCK;
+	return fstat(fd, &info) < 0 || info.st_nlink > 0;
 }
 
 static int lane_enter(struct spool_reader *reader, enum spool_class class, uint64_t first)
@@ -237,6 +239,11 @@ static int lane_enter(struct spool_reader *reader, enum spool_class class, uint6
 	}
 	if (fd == -ENOENT)
 		return 0;
+	if ((reader->flags & SPOOL_READER_HOLD) &&
+	    (fd == -EACCES || fd == -EPERM || fd == -EMFILE || fd == -ENFILE || fd == -ENOMEM))
+		return fd; // says nothing about the file
+	if (fd < 0 && (reader->flags & SPOOL_READER_PATIENT))
+		return -EREMOTEIO;
 	if (fd < 0) {
 		damage_add(lane, class, SPOOL_HOLE_UNREADABLE, &(struct spool_piece){0});
 		return 0;
@@ -297,6 +304,8 @@ static int lane_fill(struct spool_reader *reader, enum spool_class class)
 				&lane->head);
 			if (result == -ENOMEM)
 				return result;
+			if (result < 0 && (reader->flags & SPOOL_READER_PATIENT))
+				return -EREMOTEIO;
 			if (result < 0) {
 				lane_abandon(reader, class);
 				continue;

@@ -49,6 +49,9 @@ enum {
 	// Keeps a shared lock on every segment read from until spool_reader_release(), so that the writer, over its
 	// cap, drops another one. What was read is then never counted as dropped. For the streamer.
 	SPOOL_READER_HOLD = 2,
+	// A file that cannot be read makes next() fail with -EREMOTEIO; without this it is a gap. What failed once may
+	// be read the next time, and a gap that was declared stays one. For the streamer.
+	SPOOL_READER_PATIENT = 4,
 };
 
 // Reads from the record with sequence from on (0: from the first there is, without a gap before it). dir_fd is

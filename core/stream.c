@@ -22,12 +22,13 @@
 #define RETRY_BASE_NS NS_PER_S
 #define LOOK_MS 250 // how often an idle streamer looks for new records
 #define REPORT_NS NS_PER_S
+#define READ_PAUSE_NS (2 * NS_PER_MS) // doubled before each attempt
 
 enum {
 	REFUSALS = 3, // equal ones, before a batch is split or a record put aside
 	QUARANTINE_RUN = 16, // records put aside in a row: then it is the server, not the record
-	NAMES_LOST =
-		20, // failures to resolve: the resolver's files may have been replaced outside the sandbox's view
+	READ_ATTEMPTS = 8, // at a place that cannot be read, before it is declared missing
+	NAMES_LOST = 20, // failures to resolve: the resolver's files may have been replaced outside the sandbox's view
 };
 
 struct streamer {
@@ -45,6 +46,7 @@ struct streamer {
 	unsigned int refused; // equal refusals in a row of the batch
 	long refused_status;
 	uint64_t refused_first, refused_last;
+	unsigned int unreadable; // attempts in a row to read a place of the spool
 	unsigned int quarantine_run, tokens_refused, names_lost;
 	uint64_t rewound_to; // what the latest 409 asked for
 	uint64_t reported_ns;
@@ -102,8 +104,7 @@ static void report_send(struct streamer *streamer, enum stream_state state)
 	report->pid = (uint64_t)getpid();
 	snprintf(report->host_id, sizeof(report->host_id), "%s", streamer->identity.host_id);
 	if (streamer->setup->report_fd >= 0)
-		send(streamer->setup->report_fd, report, sizeof(*report),
-		     MSG_DONTWAIT | MSG_NOSIGNAL);
+		send(streamer->setup->report_fd, report, sizeof(*report), MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
 // Sleeps, unless an end is asked for.
@@ -142,8 +143,8 @@ static uint64_t pause_ns(struct streamer *streamer, const struct stream_answer *
 	return random_below(window < limit ? window : limit) + NS_PER_MS;
 }
 
-__attribute__((format(printf, 3, 4))) static void
-fail(struct streamer *streamer, const struct stream_answer *answer, const char *format, ...)
+__attribute__((format(printf, 3, 4))) static void fail(struct streamer *streamer, const struct stream_answer *answer,
+						       const char *format, ...)
 {
 	struct stream_report *report = streamer->report;
 	char text[sizeof(report->last_error)];
@@ -184,6 +185,17 @@ static void succeed(struct streamer *streamer, const struct stream_answer *answe
 
 // ---- enrolment ---------------------------------------------------------------------------------------------------
 
+// The server knows this host and we have no token: it was given one and we died before we kept it. A host that never
+// delivered anything may as well be another one.
+static bool renamed(struct streamer *streamer)
+{
+	const struct stream_setup *setup = streamer->setup;
+
+	return !streamer->identity.token[0] && streamer->cursor.acked == 0 &&
+	       stream_host_id_draw(streamer->identity.host_id) == 0 &&
+	       stream_identity_save(setup->state_fd, setup->machine_id, streamer->origin, &streamer->identity) == 0;
+}
+
 static void enrol(struct streamer *streamer)
 {
 	const struct stream_setup *setup = streamer->setup;
@@ -191,8 +203,7 @@ static void enrol(struct streamer *streamer)
 	int result;
 
 	if (setup->token.length == 0) {
-		fail(streamer, NULL,
-		     "this host is not enrolled and there is no ingest token: %.200s",
+		fail(streamer, NULL, "this host is not enrolled and there is no ingest token: %.200s",
 		     setup->token_missing);
 		return;
 	}
@@ -201,18 +212,15 @@ static void enrol(struct streamer *streamer)
 	if (answer.stopped)
 		return;
 	if (answer.status == 200 && answer.token[0]) {
-		snprintf(streamer->identity.token, sizeof(streamer->identity.token), "%s",
-			 answer.token);
-		result = stream_identity_save(setup->state_fd, setup->machine_id, streamer->origin,
-					      &streamer->identity);
-		stream_tell(setup, result < 0, "%s: enrolled as %s%s%s", streamer->origin,
-			    streamer->identity.host_id,
-			    result < 0 ? ", but that could not be kept: " : "",
-			    result < 0 ? strerror(-result) : "");
+		snprintf(streamer->identity.token, sizeof(streamer->identity.token), "%s", answer.token);
+		result =
+			stream_identity_save(setup->state_fd, setup->machine_id, streamer->origin, &streamer->identity);
+		stream_tell(setup, result < 0, "%s: enrolled as %s%s%s", streamer->origin, streamer->identity.host_id,
+			    result < 0 ? ", but that could not be kept: " : "", result < 0 ? strerror(-result) : "");
 		succeed(streamer, &answer);
 	} else if (answer.status == 0) {
 		fail(streamer, &answer, "%s", answer.error);
-	} else {
+	} else if (answer.status != 409 || streamer->attempts > 0 || !renamed(streamer)) {
 		fail(streamer, &answer, "enrolment: HTTP %ld: %.200s", answer.status,
 		     answer.error[0] ? answer.error : "no reason given");
 	}
@@ -258,8 +266,7 @@ static void acknowledge(struct streamer *streamer, uint64_t acked)
 		cursor->epoch = batch->epoch;
 		result = spool_cursor_write(streamer->setup->cursor_fd, cursor);
 		if (result < 0)
-			stream_tell(streamer->setup, true, "the cursor cannot be written: %s",
-				    strerror(-result));
+			stream_tell(streamer->setup, true, "the cursor cannot be written: %s", strerror(-result));
 	}
 	spool_reader_release(streamer->gather.reader, acked);
 	report->batches++;
@@ -267,7 +274,10 @@ static void acknowledge(struct streamer *streamer, uint64_t acked)
 	report->holes += batch->holes;
 	report->bytes_sent += batch->body.length;
 	report->bytes_packed += batch->packed;
-	streamer->quarantine_run = 0;
+	if (batch->records > 0)
+		streamer->quarantine_run = 0;
+	streamer->unreadable = 0;
+	streamer->gather.reader_flags |= SPOOL_READER_PATIENT;
 	streamer->rewound_to = 0;
 	if (acked >= streamer->gather.skip)
 		streamer->gather.skip = 0;
@@ -297,8 +307,7 @@ static void out_of_sequence(struct streamer *streamer, const struct stream_answe
 	uint64_t from = answer->acked + 1;
 
 	if (!answer->has_acked || from == batch->first || from == streamer->rewound_to) {
-		fail(streamer, answer, "HTTP 409: %.200s",
-		     answer->error[0] ? answer->error : "out of sequence");
+		fail(streamer, answer, "HTTP 409: %.200s", answer->error[0] ? answer->error : "out of sequence");
 		return;
 	}
 	succeed(streamer, answer);
@@ -306,8 +315,7 @@ static void out_of_sequence(struct streamer *streamer, const struct stream_answe
 		acknowledge(streamer, answer->acked < batch->last ? answer->acked : batch->last);
 		return;
 	}
-	stream_tell(streamer->setup, true,
-		    "%s has records up to %" PRIu64 " only; going back there from %" PRIu64,
+	stream_tell(streamer->setup, true, "%s has records up to %" PRIu64 " only; going back there from %" PRIu64,
 		    streamer->origin, answer->acked, batch->first);
 	streamer->rewound_to = from;
 	if (seek(streamer, from) < 0)
@@ -317,24 +325,22 @@ static void out_of_sequence(struct streamer *streamer, const struct stream_answe
 static void quarantine(struct streamer *streamer, const struct stream_answer *answer)
 {
 	const struct stream_setup *setup = streamer->setup;
-	uint64_t sequence = streamer->batch.first, epoch;
+	uint64_t first = streamer->batch.first, sequence = stream_batch_lowest(&streamer->batch), epoch;
 	const char *record;
 	size_t length;
 	int result = seek(streamer, sequence);
 
 	if (result == 0)
-		result =
-			stream_gather_record(&streamer->gather, sequence, &epoch, &record, &length);
+		result = stream_gather_record(&streamer->gather, sequence, &epoch, &record, &length);
 	if (result == 0)
-		result = stream_quarantine(setup->state_fd, setup->options->quarantine_bytes, epoch,
-					   sequence, answer->error, record, length);
-	stream_tell(setup, true, "record %" PRIu64 " is refused (HTTP %ld: %s) and %s%s", sequence,
-		    answer->status, answer->error,
-		    result < 0 ? "could not be put aside: " : "put aside",
+		result = stream_quarantine(setup->state_fd, setup->options->quarantine_bytes, epoch, sequence,
+					   answer->error, record, length);
+	stream_tell(setup, true, "record %" PRIu64 " is refused (HTTP %ld: %s) and %s%s", sequence, answer->status,
+		    answer->error, result < 0 ? "could not be put aside: " : "put aside",
 		    result < 0 ? strerror(-result) : "");
 	streamer->report->quarantined++;
 	streamer->quarantine_run++;
-	seek(streamer, sequence);
+	seek(streamer, first);
 	streamer->gather.skip = sequence;
 }
 
@@ -342,11 +348,12 @@ static void quarantine(struct streamer *streamer, const struct stream_answer *an
 static void split(struct streamer *streamer, const struct stream_answer *answer)
 {
 	const struct stream_batch *batch = &streamer->batch;
-	uint64_t count = batch->last - batch->first + 1, limit = count / 2;
+	uint64_t limit = batch->records / 2;
 
-	if (answer->has_sequence && answer->sequence >= batch->first &&
-	    answer->sequence <= batch->last)
-		limit = answer->sequence > batch->first ? answer->sequence - batch->first : 1;
+	if (answer->has_sequence && answer->sequence > batch->first && answer->sequence <= batch->last)
+		limit = stream_batch_records(batch, batch->first - 1, answer->sequence - 1);
+	if (limit >= batch->records)
+		limit = batch->records - 1;
 	streamer->gather.records_limit = limit ? limit : 1;
 	if (seek(streamer, batch->first) < 0)
 		fail(streamer, NULL, "the spool cannot be read");
@@ -355,8 +362,7 @@ static void split(struct streamer *streamer, const struct stream_answer *answer)
 static void refused(struct streamer *streamer, const struct stream_answer *answer)
 {
 	const struct stream_batch *batch = &streamer->batch;
-	bool same = streamer->refused_status == answer->status &&
-		    streamer->refused_first == batch->first &&
+	bool same = streamer->refused_status == answer->status && streamer->refused_first == batch->first &&
 		    streamer->refused_last == batch->last;
 	// One that arrived damaged says nothing about the records.
 	bool damaged = strcmp(answer->code, "digest") == 0 || strcmp(answer->code, "encoding") == 0;
@@ -366,7 +372,8 @@ static void refused(struct streamer *streamer, const struct stream_answer *answe
 	streamer->refused_first = batch->first;
 	streamer->refused_last = batch->last;
 	stream_http_renew(streamer->http);
-	if (damaged || streamer->refused < REFUSALS || streamer->quarantine_run >= QUARANTINE_RUN) {
+	if (damaged || batch->records == 0 || streamer->refused < REFUSALS ||
+	    streamer->quarantine_run >= QUARANTINE_RUN) {
 		fail(streamer, answer, "HTTP %ld: %.200s%s", answer->status,
 		     answer->error[0] ? answer->error : "refused",
 		     streamer->quarantine_run >= QUARANTINE_RUN
@@ -375,7 +382,7 @@ static void refused(struct streamer *streamer, const struct stream_answer *answe
 		return;
 	}
 	streamer->attempts = 0;
-	if (batch->records + batch->holes > 1)
+	if (batch->records > 1)
 		split(streamer, answer);
 	else
 		quarantine(streamer, answer);
@@ -386,8 +393,7 @@ static void token_refused(struct streamer *streamer, const struct stream_answer 
 	fail(streamer, answer, "HTTP %ld: %.200s", answer->status,
 	     answer->error[0] ? answer->error : "the token is refused");
 	// It may have been revoked, or the server may have lost it.
-	if (answer->status == 401 && ++streamer->tokens_refused >= REFUSALS &&
-	    streamer->setup->token.length) {
+	if (answer->status == 401 && ++streamer->tokens_refused >= REFUSALS && streamer->setup->token.length) {
 		streamer->tokens_refused = 0;
 		enrol(streamer);
 	}
@@ -440,6 +446,13 @@ static bool batch_ready(struct streamer *streamer)
 	if (batch->closed)
 		return true;
 	result = stream_gather_fill(&streamer->gather, batch);
+	if (result == -EREMOTEIO && ++streamer->unreadable <= READ_ATTEMPTS) {
+		rest(streamer, READ_PAUSE_NS << streamer->unreadable);
+		if (streamer->unreadable == READ_ATTEMPTS)
+			streamer->gather.reader_flags &= ~(unsigned int)SPOOL_READER_PATIENT;
+		result = seek(streamer, batch->open ? batch->first : streamer->gather.expected);
+		return false;
+	}
 	if (result < 0) {
 		fail(streamer, NULL, "the spool cannot be read: %s", strerror(-result));
 		seek(streamer, streamer->cursor.acked + 1);
@@ -465,8 +478,7 @@ static void send_batch(struct streamer *streamer)
 	struct stream_answer answer;
 
 	report_send(streamer, STREAM_SENDING);
-	stream_http_post(streamer->http, &streamer->identity, &streamer->batch,
-			 streamer->batch.first - 1, &answer);
+	stream_http_post(streamer->http, &streamer->identity, &streamer->batch, streamer->batch.first - 1, &answer);
 	if (!answer.stopped)
 		answered(streamer, &answer);
 }
@@ -514,8 +526,7 @@ static int begin(struct streamer *streamer)
 	if (spool_cursor_read(setup->spool_fd, &streamer->cursor) < 0)
 		streamer->cursor = (struct spool_cursor){0};
 	stream_url_split(setup->options->url, streamer->origin, streamer->host, &tls);
-	result = stream_identity_load(setup->state_fd, setup->machine_id, streamer->origin,
-				      &streamer->identity);
+	result = stream_identity_load(setup->state_fd, setup->machine_id, streamer->origin, &streamer->identity);
 	if (result < 0) {
 		stream_tell(setup, true, "the streamer's identity: %s", strerror(-result));
 		return result;
@@ -528,7 +539,7 @@ static int begin(struct streamer *streamer)
 		stream_tell(setup, true, "the streamer cannot begin: %s", why);
 		return result;
 	}
-	streamer->gather.reader_flags = SPOOL_READER_HOLD;
+	streamer->gather.reader_flags = SPOOL_READER_HOLD | SPOOL_READER_PATIENT;
 	if (setup->final)
 		streamer->gather.reader_flags |= SPOOL_READER_FINAL;
 	streamer->gather.bytes_limit = setup->options->batch_bytes;

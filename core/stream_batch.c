@@ -15,8 +15,7 @@ enum { BODY_STEP = 64 << 10, LEVEL = 1, GZIP_WINDOW = 15 + 16 };
 int stream_batch_init(struct stream_batch *batch)
 {
 	*batch = (struct stream_batch){0};
-	if (deflateInit2(&batch->zip, LEVEL, Z_DEFLATED, GZIP_WINDOW, 8, Z_DEFAULT_STRATEGY) !=
-	    Z_OK)
+	if (deflateInit2(&batch->zip, LEVEL, Z_DEFLATED, GZIP_WINDOW, 8, Z_DEFAULT_STRATEGY) != Z_OK)
 		return -ENOMEM;
 	batch->zip_ready = true;
 	return 0;
@@ -64,8 +63,7 @@ static int batch_pack(struct stream_batch *batch, const void *data, size_t lengt
 	return result == Z_STREAM_ERROR ? -EIO : 0;
 }
 
-int stream_batch_frame(struct stream_batch *batch, const struct spool_frame_line *line,
-		       const char *data)
+int stream_batch_frame(struct stream_batch *batch, const struct spool_frame_line *line, const char *data)
 {
 	char text[SPOOL_FRAME_LINE];
 	int result;
@@ -87,10 +85,8 @@ int stream_batch_hole(struct stream_batch *batch, uint64_t first, uint64_t last,
 {
 	char text[160];
 	int length = snprintf(
-		text, sizeof(text),
-		"{\"hole\":{\"first\":%llu,\"last\":%llu,\"count\":%llu,\"reason\":\"%s\"}}\n",
-		(unsigned long long)first, (unsigned long long)last,
-		(unsigned long long)(last - first + 1), reason);
+		text, sizeof(text), "{\"hole\":{\"first\":%llu,\"last\":%llu,\"count\":%llu,\"reason\":\"%s\"}}\n",
+		(unsigned long long)first, (unsigned long long)last, (unsigned long long)(last - first + 1), reason);
 	int result = batch_pack(batch, text, (size_t)length, Z_NO_FLUSH);
 
 	if (result < 0)
@@ -116,6 +112,18 @@ uint64_t stream_batch_records(const struct stream_batch *batch, uint64_t after, 
 	return records;
 }
 
+uint64_t stream_batch_lowest(const struct stream_batch *batch)
+{
+	uint64_t number = batch->first, range[2];
+
+	for (size_t at = 0; at + sizeof(range) <= batch->hole_ranges.length; at += sizeof(range)) {
+		memcpy(range, batch->hole_ranges.data + at, sizeof(range));
+		if (range[0] == number)
+			number = range[1] + 1;
+	}
+	return number;
+}
+
 int stream_batch_close(struct stream_batch *batch)
 {
 	unsigned char sum[32], text[48];
@@ -124,12 +132,10 @@ int stream_batch_close(struct stream_batch *batch)
 
 	if (result < 0)
 		return result;
-	if (mbedtls_sha256((const unsigned char *)batch->body.data, batch->body.length, sum, 0) !=
-		    0 ||
+	if (mbedtls_sha256((const unsigned char *)batch->body.data, batch->body.length, sum, 0) != 0 ||
 	    mbedtls_base64_encode(text, sizeof(text), &length, sum, sizeof(sum)) != 0)
 		return -EIO;
-	snprintf(batch->digest, sizeof(batch->digest), "sha-256=:%.*s:", (int)length,
-		 (const char *)text);
+	snprintf(batch->digest, sizeof(batch->digest), "sha-256=:%.*s:", (int)length, (const char *)text);
 	batch->closed = true;
 	return 0;
 }

@@ -70,8 +70,7 @@ static int item_take(struct stream_gather *gather)
 		if (item->kind == SPOOL_ITEM_GAP) {
 			gather->hole = item->hole;
 			// Only this kind says exactly which numbers, and whose; the others show before the next frame.
-			if (item->hole != SPOOL_HOLE_RECORDS || item->epoch == 0 ||
-			    item->last < gather->expected)
+			if (item->hole != SPOOL_HOLE_RECORDS || item->epoch == 0 || item->last < gather->expected)
 				continue;
 			gather->rest_first = item->last + 1;
 			gather->rest_records = gather->rest_length = 0;
@@ -97,8 +96,7 @@ static int item_take(struct stream_gather *gather)
 // Declares the numbers up to before missing.
 static int hole_put(struct stream_gather *gather, struct stream_batch *batch, uint64_t before)
 {
-	uint64_t first = gather->expected,
-		 known = gather->known < before ? gather->known : before - 1;
+	uint64_t first = gather->expected, known = gather->known < before ? gather->known : before - 1;
 	int result = 0;
 
 	if (first <= known) {
@@ -129,8 +127,7 @@ static int frame_whole(struct stream_gather *gather, struct stream_batch *batch)
 	return result;
 }
 
-static int frame_piece(struct stream_gather *gather, struct stream_batch *batch, uint64_t records,
-		       size_t length)
+static int frame_piece(struct stream_gather *gather, struct stream_batch *batch, uint64_t records, size_t length)
 {
 	struct spool_frame_line line = {.class = gather->item.class,
 					.epoch = gather->item.epoch,
@@ -147,13 +144,10 @@ static int frame_piece(struct stream_gather *gather, struct stream_batch *batch,
 }
 
 // How many records of the rest fit into what the batch may still take; at least one when it is empty.
-static uint64_t piece_fitting(const struct stream_gather *gather, const struct stream_batch *batch,
-			      size_t *ret_length)
+static uint64_t piece_fitting(const struct stream_gather *gather, const struct stream_batch *batch, size_t *ret_length)
 {
-	uint64_t room =
-		gather->records_limit > batch->records ? gather->records_limit - batch->records : 0;
-	uint64_t bytes =
-		gather->bytes_limit > batch->packed ? gather->bytes_limit - batch->packed : 0;
+	uint64_t room = gather->records_limit > batch->records ? gather->records_limit - batch->records : 0;
+	uint64_t bytes = gather->bytes_limit > batch->packed ? gather->bytes_limit - batch->packed : 0;
 	uint64_t records = 0;
 	size_t length = 0;
 
@@ -196,10 +190,9 @@ static int item_put(struct stream_gather *gather, struct stream_batch *batch)
 		result = stream_batch_hole(batch, gather->skip, gather->skip, REASON_QUARANTINED);
 		if (result == 0)
 			rest_advance(gather, 1, lines_length(gather->rest, gather->rest_length, 1));
-		return result;
+		return result < 0 ? result : 1; // alone: its neighbours may be no better
 	}
-	if (item_untouched(gather) &&
-	    batch->records + gather->rest_records <= gather->records_limit &&
+	if (item_untouched(gather) && batch->records + gather->rest_records <= gather->records_limit &&
 	    (batch->records == 0 || batch->packed + gather->rest_length <= gather->bytes_limit) &&
 	    (gather->skip < gather->item.first || gather->skip > gather->item.last))
 		return frame_whole(gather, batch);
@@ -217,8 +210,7 @@ int stream_gather_fill(struct stream_gather *gather, struct stream_batch *batch)
 	int result;
 
 	for (;;) {
-		if (batch->open && (batch->records >= gather->records_limit ||
-				    batch->packed >= gather->bytes_limit))
+		if (batch->open && (batch->records >= gather->records_limit || batch->packed >= gather->bytes_limit))
 			return 1;
 		result = item_take(gather);
 		if (result <= 0)
@@ -233,8 +225,8 @@ int stream_gather_fill(struct stream_gather *gather, struct stream_batch *batch)
 	}
 }
 
-int stream_gather_record(struct stream_gather *gather, uint64_t sequence, uint64_t *ret_epoch,
-			 const char **ret_text, size_t *ret_length)
+int stream_gather_record(struct stream_gather *gather, uint64_t sequence, uint64_t *ret_epoch, const char **ret_text,
+			 size_t *ret_length)
 {
 	int result = item_take(gather);
 

@@ -23,8 +23,7 @@ enum {
 
 void stream_setup_free(struct stream_setup *setup)
 {
-	int *const fds[] = {&setup->spool_fd, &setup->state_fd, &setup->cursor_fd,
-			    &setup->report_fd};
+	int *const fds[] = {&setup->spool_fd, &setup->state_fd, &setup->cursor_fd, &setup->report_fd};
 
 	for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++) {
 		if (*fds[i] >= 0)
@@ -53,8 +52,8 @@ static void hand_over_files(int fd, uid_t old, uid_t uid, gid_t gid)
 	struct stat info;
 
 	while (dir && (entry = readdir(dir)))
-		if (fstatat(fd, entry->d_name, &info, AT_SYMLINK_NOFOLLOW) == 0 &&
-		    S_ISREG(info.st_mode) && info.st_nlink == 1 && info.st_uid == old &&
+		if (fstatat(fd, entry->d_name, &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(info.st_mode) &&
+		    info.st_nlink == 1 && info.st_uid == old &&
 		    fchownat(fd, entry->d_name, uid, gid, AT_SYMLINK_NOFOLLOW) < 0)
 			continue; // it shows when the streamer cannot read it
 	if (dir)
@@ -67,8 +66,7 @@ static int hand_over(int fd, mode_t mode, const struct stream_setup *setup)
 
 	if (fstat(fd, &info) < 0)
 		return -errno;
-	if (setup->uid == (uid_t)-1 ||
-	    (info.st_uid == setup->uid && (info.st_mode & 07777) == mode))
+	if (setup->uid == (uid_t)-1 || (info.st_uid == setup->uid && (info.st_mode & 07777) == mode))
 		return 0;
 	if (info.st_uid != 0 && info.st_uid != setup->uid)
 		hand_over_files(fd, info.st_uid, setup->uid, setup->gid);
@@ -79,34 +77,29 @@ static int hand_over(int fd, mode_t mode, const struct stream_setup *setup)
 	return 0;
 }
 
-// Segments that are there and those to come are of the streamer's group; the directory stays root's.
+// Files that are there and those to come are of the streamer's group; the directory stays root's.
 static int open_to_group(int fd, gid_t gid)
 {
-	struct spool_lane lanes[SPOOL_CLASS_END] = {0};
-	char name[SPOOL_NAME_SIZE];
+	int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = copy >= 0 ? fdopendir(copy) : NULL;
+	struct dirent *entry;
 	struct stat info;
 	int result = 0;
 
-	if (gid == (gid_t)-1 || fstat(fd, &info) < 0 ||
-	    (info.st_gid == gid && (info.st_mode & 07777) == 02750))
-		return 0;
-	if (fchown(fd, (uid_t)-1, gid) < 0 || fchmod(fd, 02750) < 0)
+	if (!dir)
 		return -errno;
-	result = spool_list(fd, lanes);
-	for (int class = 0; class < SPOOL_CLASS_END; class ++) {
-		for (size_t i = 0; i < lanes[class].count; i++) {
-			spool_segment_name((enum spool_class) class, lanes[class].segments[i].first,
-					   name);
-			if (fchownat(fd, name, (uid_t)-1, gid, AT_SYMLINK_NOFOLLOW) < 0)
-				continue; // shows as unreadable
-		}
-		spool_lane_free(&lanes[class]);
-	}
-	return result;
+	// Every time: an earlier start may have been killed in the middle.
+	if (gid != (gid_t)-1 && (fchown(fd, (uid_t)-1, gid) < 0 || fchmod(fd, 02750) < 0))
+		result = -errno;
+	while (gid != (gid_t)-1 && result == 0 && (entry = readdir(dir)))
+		if (fstatat(fd, entry->d_name, &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(info.st_mode) &&
+		    info.st_gid != gid && fchownat(fd, entry->d_name, (uid_t)-1, gid, AT_SYMLINK_NOFOLLOW) < 0)
+			result = -errno;
+	closedir(dir);
+	return result == -ENOENT ? 0 : result; // one that was just removed
 }
 
-static int open_directories(const char *spool, struct stream_setup *setup,
-			    char why[STREAM_WHY_SIZE])
+static int open_directories(const char *spool, struct stream_setup *setup, char why[STREAM_WHY_SIZE])
 {
 	const char *state = setup->options->state_directory;
 	int result = fs_make_directories(spool, 0750);
@@ -118,8 +111,8 @@ static int open_directories(const char *spool, struct stream_setup *setup,
 	if (result < 0)
 		return say(why, spool, result);
 	mkdirat(setup->spool_fd, SPOOL_STREAM_DIRECTORY, CURSOR_MODE);
-	setup->cursor_fd = openat(setup->spool_fd, SPOOL_STREAM_DIRECTORY,
-				  O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	setup->cursor_fd =
+		openat(setup->spool_fd, SPOOL_STREAM_DIRECTORY, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	result = setup->cursor_fd < 0 ? -errno : hand_over(setup->cursor_fd, CURSOR_MODE, setup);
 	if (result < 0)
 		return say(why, "the spool's " SPOOL_STREAM_DIRECTORY " directory", result);
@@ -129,15 +122,13 @@ static int open_directories(const char *spool, struct stream_setup *setup,
 	}
 	result = fs_make_directories(state, 0700);
 	setup->state_fd = open(state, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	result = setup->state_fd < 0 ? (result < 0 ? result : -errno)
-				     : hand_over(setup->state_fd, 0700, setup);
+	result = setup->state_fd < 0 ? (result < 0 ? result : -errno) : hand_over(setup->state_fd, 0700, setup);
 	return result < 0 ? say(why, state, result) : 0;
 }
 
 // A file that holds a secret: its owner's alone. A link is followed (Kubernetes and systemd hand out such); what counts
 // is the file at its end.
-static int secret_read(const char *key, const char *path, struct buf *out,
-		       char why[STREAM_WHY_SIZE])
+static int secret_read(const char *key, const char *path, struct buf *out, char why[STREAM_WHY_SIZE])
 {
 	CLEANUP(cleanup_close) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	struct stat info;
@@ -178,18 +169,15 @@ static int token_read(struct stream_setup *setup, char why[STREAM_WHY_SIZE])
 	}
 	if (result < 0)
 		return result;
-	while (setup->token.length > 0 &&
-	       strchr(" \t\r\n", setup->token.data[setup->token.length - 1]))
+	while (setup->token.length > 0 && strchr(" \t\r\n", setup->token.data[setup->token.length - 1]))
 		setup->token.data[--setup->token.length] = 0;
 	for (size_t i = 0; i < setup->token.length; i++)
 		if (setup->token.data[i] <= ' ' || setup->token.data[i] > '~') {
-			snprintf(why, STREAM_WHY_SIZE,
-				 "stream.token_file: %.200s is not one line with a token", path);
+			snprintf(why, STREAM_WHY_SIZE, "stream.token_file: %.200s is not one line with a token", path);
 			return -EINVAL;
 		}
 	if (setup->token.length == 0 || setup->token.length > 400) {
-		snprintf(why, STREAM_WHY_SIZE,
-			 "stream.token_file: %.200s is not one line with a token", path);
+		snprintf(why, STREAM_WHY_SIZE, "stream.token_file: %.200s is not one line with a token", path);
 		return -EINVAL;
 	}
 	return 0;
@@ -218,8 +206,7 @@ static int files_read(struct stream_setup *setup, char why[STREAM_WHY_SIZE])
 		if (result < 0)
 			say(why, options->client_cert, result);
 		else
-			result = secret_read("stream.client_key", options->client_key,
-					     &setup->client_key, why);
+			result = secret_read("stream.client_key", options->client_key, &setup->client_key, why);
 	}
 	if (result < 0)
 		return result;
@@ -231,16 +218,13 @@ static int files_read(struct stream_setup *setup, char why[STREAM_WHY_SIZE])
 	return result < 0 ? say(why, name, result) : 0;
 }
 
-int stream_prepare(const struct stream_options *options, const char *spool_directory,
-		   struct stream_setup *setup, char why[STREAM_WHY_SIZE])
+int stream_prepare(const struct stream_options *options, const char *spool_directory, struct stream_setup *setup,
+		   char why[STREAM_WHY_SIZE])
 {
 	int result;
 
-	*setup = (struct stream_setup){.options = options,
-				       .spool_fd = -1,
-				       .state_fd = -1,
-				       .cursor_fd = -1,
-				       .report_fd = -1};
+	*setup = (struct stream_setup){
+		.options = options, .spool_fd = -1, .state_fd = -1, .cursor_fd = -1, .report_fd = -1};
 	result = stream_options_check(options, why);
 	if (result < 0)
 		return result;

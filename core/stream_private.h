@@ -67,6 +67,7 @@ int stream_identity_load(int state_fd, const char *machine_id, const char *origi
 			 struct stream_identity *identity);
 int stream_identity_save(int state_fd, const char *machine_id, const char *origin,
 			 const struct stream_identity *identity);
+int stream_host_id_draw(char out[STREAM_HOST_ID_SIZE]);
 // Appends a refused record. -EDQUOT: the file has its limit.
 int stream_quarantine(int state_fd, uint64_t limit_bytes, uint64_t epoch, uint64_t sequence,
 		      const char *why, const char *record, size_t length);
@@ -99,6 +100,8 @@ int stream_batch_hole(struct stream_batch *batch, uint64_t first, uint64_t last,
 int stream_batch_close(struct stream_batch *batch);
 // Of the numbers after..to (the first not counted), how many are records in the batch.
 uint64_t stream_batch_records(const struct stream_batch *batch, uint64_t after, uint64_t to);
+// The lowest number in the batch that is a record's; one above last when there is none.
+uint64_t stream_batch_lowest(const struct stream_batch *batch);
 
 // ---- stream_gather.c ---------------------------------------------------------------------------------------------
 
@@ -123,7 +126,7 @@ struct stream_gather {
 int stream_gather_seek(struct stream_gather *gather, int spool_fd, uint64_t from, uint64_t known);
 void stream_gather_free(struct stream_gather *gather);
 // Adds what there is to the batch, up to the limits. 1: the batch has no room or may take no more (another epoch); 0:
-// nothing more is there now.
+// nothing more is there now. -EREMOTEIO: a file cannot be read, which may pass: seek and try again.
 int stream_gather_fill(struct stream_gather *gather, struct stream_batch *batch);
 // The record of that number alone, which must be the next one; valid until the next call.
 int stream_gather_record(struct stream_gather *gather, uint64_t sequence, uint64_t *ret_epoch,

@@ -45,7 +45,7 @@ int stream_state_lock(int cursor_fd, bool (*stop)(void *), void *context, int *r
 }
 
 // A random UUID, version 4.
-static int host_id_draw(char out[STREAM_HOST_ID_SIZE])
+int stream_host_id_draw(char out[STREAM_HOST_ID_SIZE])
 {
 	unsigned char b[16];
 
@@ -128,7 +128,7 @@ int stream_identity_load(int state_fd, const char *machine_id, const char *origi
 	yyjson_doc_free(document);
 	if (identity->host_id[0])
 		return 0;
-	result = host_id_draw(identity->host_id);
+	result = stream_host_id_draw(identity->host_id);
 	return result < 0 ? result : stream_identity_save(state_fd, machine_id, origin, identity);
 }
 

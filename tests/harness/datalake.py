@@ -70,16 +70,14 @@ class Datalake:
 
     def __init__(self, address="127.0.0.1", context=None, ingest_token="ingest-secret", check_crc=True):
         self.ingest_token, self.check_crc = ingest_token, check_crc
-        self.tokens, self.acked, self.records, self.holes = {}, {}, {}, {}
-        self.faults, self.refuse = [], None
-        self.breaches, self.duplicates, self.requests, self.enrolments = [], 0, 0, 0
-        self.connections, self.handshake_failures, self.paths, self.times = 0, 0, [], []
         self.lock = threading.Lock()
+        self.reset()
         lake = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
             timeout = 30
+            wbufsize = 1 << 16  # one segment for head and body
 
             def log_message(self, *arguments):
                 pass
@@ -110,6 +108,13 @@ class Datalake:
         self.thread = threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
         self.thread.start()
 
+    def reset(self):
+        """As if it had just been started, with an empty store."""
+        self.tokens, self.acked, self.records, self.holes = {}, {}, {}, {}
+        self.faults, self.refuse = [], None
+        self.breaches, self.duplicates, self.requests, self.enrolments = [], 0, 0, 0
+        self.connections, self.handshake_failures, self.paths, self.times = 0, 0, [], []
+
     def close(self):
         self.server.shutdown()
         self.server.server_close()
@@ -132,6 +137,7 @@ class Datalake:
         if reset:
             handler.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         handler.close_connection = True
+        handler.wfile.flush()
         try:
             handler.connection.shutdown(socket.SHUT_RDWR) if not reset else handler.connection.close()
         except OSError:

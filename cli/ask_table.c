@@ -32,7 +32,7 @@ static void table_moment(uint64_t ns, char *out, size_t size)
 	time_t seconds = (time_t)(ns / 1000000000);
 	struct tm tm;
 
-	if (ns == UINT64_MAX || !localtime_r(&seconds, &tm) || strftime(out, size, "%Y-%m-%d %H:%M:%S", &tm) == 0)
+	if (ns == UINT64_MAX || !localtime_r(&seconds, &tm) || strftime(out, size, "%Y-%m-%d %H:%M", &tm) == 0)
 		snprintf(out, size, "?");
 }
 

@@ -18,6 +18,7 @@
 #include "core/base/log.h"
 #include "core/base/loop.h"
 #include "core/privs.h"
+#include "lake/api_route.h"
 #include "lake/certificate.h"
 #include "lake/ingest.h"
 #include "lake/landing.h"
@@ -40,6 +41,7 @@ struct datalake {
 	struct store *store;
 	struct ingest *ingest;
 	struct landing *landing;
+	struct api_routes *api;
 	bool tls, link;
 	char trouble[320];
 };
@@ -256,8 +258,12 @@ static int rooms_bind(struct datalake *datalake)
 		.store = datalake->store,
 		.decoders = (unsigned int)datalake->options.decoders,
 	};
+	struct store_error why = {0};
 	int result = ingest_new(&options, &datalake->ingest);
 
+	if (!result)
+		result = api_routes_new(datalake->store, datalake->server, (unsigned int)datalake->options.readers,
+					&datalake->api, &why);
 	if (!result)
 		result = landing_new(datalake->server, datalake->store, &datalake->landing);
 	return result < 0 ? refuse("", strerror(-result)) : EXIT_OK;
@@ -366,6 +372,7 @@ static void datalake_close(struct datalake *datalake)
 	ingest_stop(datalake->ingest);
 	server_free(datalake->server);
 	landing_free(datalake->landing);
+	api_routes_free(datalake->api);
 	ingest_free(datalake->ingest);
 	store_close(datalake->store);
 	certificate_free(datalake->certificate);
@@ -426,8 +433,11 @@ int command_datalake(int argc, char **argv)
 		flags_take(&args);
 	}
 	code = args.exit_code;
-	if (code < 0)
-		code = datalake_config_read(&args, datalake.config, file);
+	if (code >= 0) {
+		datalake_close(&datalake);
+		return code;
+	}
+	code = datalake_config_read(&args, datalake.config, file);
 	if (!code)
 		code = options_check(&datalake);
 	if (!code && print)

@@ -45,7 +45,6 @@ static const struct ask_column tasks_columns[] = {
 	{"in", ASK_BYTES, "rchar_bytes", NULL},
 	{"out", ASK_BYTES, "wchar_bytes", NULL},
 	{"end", ASK_END, NULL, NULL},
-	{"id", ASK_TEXT, "task", NULL},
 	{0},
 };
 

@@ -81,12 +81,42 @@ static __always_inline void identity_fill(struct event_identity *identity, struc
 	bpf_probe_read_kernel(identity->comm, sizeof(identity->comm), &leader->comm);
 }
 
+// The namespaces of the kernel's own threads, which are the host's, never change and never go: most processes have
+// them, and the numbers are here instead of in seven cold cache lines.
+struct host_namespaces {
+	__u64 nsproxy; // address; 0: not known
+	__u64 user_ns;
+	__u32 inums[PROC_NAMESPACES];
+	__u32 reserved;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct host_namespaces);
+} host_namespaces SEC(".maps");
+
+static __always_inline struct host_namespaces *host_namespaces_all(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&host_namespaces, &zero);
+}
+
 // What a process has from its parent until it asks for something else, mostly before an exec.
 static __always_inline void namespaces_fill(struct event_identity *identity, struct task_struct *task)
 {
 	struct nsproxy *namespaces = task->nsproxy;
+	const struct host_namespaces *host = host_namespaces_all();
 	__u32 *ns = identity->namespaces;
 
+	if (host && (__u64)namespaces == host->nsproxy && (__u64)task->real_cred->user_ns == host->user_ns &&
+	    task->group_leader->thread_pid->level == 0) {
+		identity->pid_in_namespace = task->group_leader->tgid;
+		__builtin_memcpy(ns, host->inums, sizeof(host->inums));
+		return;
+	}
 	identity->pid_in_namespace = task_pid_in_namespace(task->group_leader, &ns[PROC_NAMESPACE_PID]);
 	ns[PROC_NAMESPACE_MNT] = namespaces->mnt_ns->ns.inum;
 	ns[PROC_NAMESPACE_NET] = namespaces->net_ns->ns.inum;
@@ -94,6 +124,27 @@ static __always_inline void namespaces_fill(struct event_identity *identity, str
 	ns[PROC_NAMESPACE_UTS] = namespaces->uts_ns->ns.inum;
 	ns[PROC_NAMESPACE_IPC] = namespaces->ipc_ns->ns.inum;
 	ns[PROC_NAMESPACE_CGROUP] = namespaces->cgroup_ns->ns.inum;
+}
+
+// From kthreadd, which is seen where the reader is in the first pid namespace. By helper calls: the verifier refuses
+// what the compiler makes of this and namespaces_fill() in one program.
+static __always_inline void host_namespaces_learn(const struct task_struct *kthread)
+{
+	struct host_namespaces *host = host_namespaces_all();
+	const struct nsproxy *nsproxy = BPF_CORE_READ(kthread, nsproxy);
+	const struct user_namespace *user_ns = BPF_CORE_READ(kthread, real_cred, user_ns);
+
+	if (!host || host->nsproxy || kthread->tgid != 2 || BPF_CORE_READ(kthread, thread_pid, level))
+		return;
+	host->inums[PROC_NAMESPACE_PID] = BPF_CORE_READ(kthread, thread_pid, numbers[0].ns, ns.inum);
+	host->inums[PROC_NAMESPACE_MNT] = BPF_CORE_READ(nsproxy, mnt_ns, ns.inum);
+	host->inums[PROC_NAMESPACE_NET] = BPF_CORE_READ(nsproxy, net_ns, ns.inum);
+	host->inums[PROC_NAMESPACE_USER] = BPF_CORE_READ(user_ns, ns.inum);
+	host->inums[PROC_NAMESPACE_UTS] = BPF_CORE_READ(nsproxy, uts_ns, ns.inum);
+	host->inums[PROC_NAMESPACE_IPC] = BPF_CORE_READ(nsproxy, ipc_ns, ns.inum);
+	host->inums[PROC_NAMESPACE_CGROUP] = BPF_CORE_READ(nsproxy, cgroup_ns, ns.inum);
+	host->user_ns = (__u64)user_ns;
+	host->nsproxy = (__u64)nsproxy;
 }
 
 SEC("tp_btf/sched_process_fork")
@@ -154,11 +205,11 @@ static __always_inline __u32 exec_payload(struct exec_scratch *scratch, struct t
 			 task->fs->pwd.dentry);
 	event->cwd_size = size;
 	scratch->end.used += size;
-	size = read_kernel_text(scratch->payload + payload_end(scratch), PROC_PATH_MAX, filename);
-	event->filename_size = size;
-	scratch->end.used += size;
-	event->interp_size = 0;
+	event->filename_size = event->interp_size = 0;
 	if (interp != filename) {
+		size = read_kernel_text(scratch->payload + payload_end(scratch), PROC_PATH_MAX, filename);
+		event->filename_size = size;
+		scratch->end.used += size;
 		size = read_kernel_text(scratch->payload + payload_end(scratch), INTERP_SIZE, interp);
 		event->interp_size = size;
 		scratch->end.used += size;
@@ -198,7 +249,7 @@ int BPF_PROG(proc_exec, struct task_struct *task, int old_pid, struct linux_binp
 	counters_add_task(&event->counters, task);
 	running_slice_add(&event->counters.cpu_ns, task);
 	counters_io_zero(&event->counters);
-	sums = thread_sums_find(task->tgid, event->identity.process.start_ns);
+	sums = thread_sums_of(task->signal, 1, 0, task->tgid, event->identity.process.start_ns);
 	if (sums)
 		counters_io_sums(&event->counters, sums);
 	counters_io_task(&event->counters, task);
@@ -259,7 +310,7 @@ int BPF_PROG(proc_exit, struct task_struct *task, bool group_dead)
 	leader = task->group_leader;
 	if (task->flags & PF_KTHREAD)
 		return 0;
-	sums = thread_sums_find(task->tgid, leader->start_boottime);
+	sums = thread_sums_of(task->signal, 1, 0, task->tgid, leader->start_boottime);
 	if (sums)
 		thread_sums_add(sums, task);
 	if (exit_has_group_dead)
@@ -349,7 +400,7 @@ int BPF_PROG(proc_parting)
 	return 0;
 }
 
-static __always_inline void lost_add(const struct event_free *event)
+static __always_inline void lost_add(const struct event_free *event, __u64 cgroup_id)
 {
 	struct lost_totals fresh = {
 		.processes = 1,
@@ -357,12 +408,12 @@ static __always_inline void lost_add(const struct event_free *event)
 		.read_bytes = event->counters.read_bytes,
 		.write_bytes = event->counters.write_bytes,
 	};
-	struct lost_totals *totals = bpf_map_lookup_elem(&lost_totals, &event->cgroup_id);
+	struct lost_totals *totals = bpf_map_lookup_elem(&lost_totals, &cgroup_id);
 
 	if (!totals) {
-		if (!bpf_map_update_elem(&lost_totals, &event->cgroup_id, &fresh, BPF_NOEXIST))
+		if (!bpf_map_update_elem(&lost_totals, &cgroup_id, &fresh, BPF_NOEXIST))
 			return;
-		totals = bpf_map_lookup_elem(&lost_totals, &event->cgroup_id);
+		totals = bpf_map_lookup_elem(&lost_totals, &cgroup_id);
 		if (!totals)
 			return;
 	}
@@ -386,13 +437,12 @@ int BPF_PROG(proc_free, struct task_struct *task)
 	if (task->flags & PF_KTHREAD || task->pid != task->tgid)
 		return 0;
 	count_event(RING_LIFECYCLE, EVENT_COUNT_SEEN);
-	sums = thread_sums_find(tgid, task->start_boottime);
+	sums = thread_sums_of(task->signal, 0, 1, tgid, task->start_boottime);
 	if (filter_drops(task)) {
 		count_event(RING_LIFECYCLE, EVENT_COUNT_FILTERED);
 	} else {
 		__builtin_memset(&event, 0, sizeof(event));
 		process_id_fill(&event.process, task);
-		event.cgroup_id = task_cgroup_id(task, cgroup_subsystem);
 		counters_from_signal(&event.counters, task->signal);
 		counters_io_zero(&event.counters);
 		if (sums)
@@ -401,7 +451,7 @@ int BPF_PROG(proc_free, struct task_struct *task)
 			counters_io_task(&event.counters, task);
 		header_fill(&event.header, EVENT_FREE, sizeof(event));
 		if (!emit_lifecycle(&event, sizeof(event)))
-			lost_add(&event);
+			lost_add(&event, task_cgroup_id(task, cgroup_subsystem));
 	}
 	if (sums)
 		bpf_map_delete_elem(&thread_sums, &tgid);
@@ -428,8 +478,10 @@ int proc_live(struct bpf_iter__task *ctx)
 	if (!task)
 		return 0;
 	task = task_plain(task);
-	if (task->flags & PF_KTHREAD)
+	if (task->flags & PF_KTHREAD) {
+		host_namespaces_learn(task);
 		return 0;
+	}
 	__builtin_memset(&event, 0, sizeof(event));
 	if (task->pid == task->tgid) {
 		identity_fill(&event.identity, task);

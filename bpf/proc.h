@@ -63,7 +63,7 @@ struct event_exec {
 	__u32 args_total; // arg_end - arg_start, may exceed args_size
 	__u16 exe_size; // path of mm->exe_file: components from leaf to root, each ending in NUL
 	__u16 cwd_size; // likewise, fs->pwd
-	__u16 filename_size; // bprm->filename: as given to execve, NUL included
+	__u16 filename_size; // bprm->filename: as given to execve, NUL included; 0 without interp
 	__u16 interp_size; // bprm->interp when it differs from filename, NUL included, else 0
 	__u32 args_size; // bytes from mm->arg_start, NUL-separated
 	__u32 reserved;
@@ -99,7 +99,6 @@ struct event_free {
 	struct event_header header;
 	struct event_process_id process;
 	struct counters counters;
-	__u64 cgroup_id;
 };
 
 // Sums over the dead threads of a process that has, or had, more than one; run delay and I/O are kept by the kernel

@@ -119,3 +119,5 @@ void agent_gap(struct agent *agent, const char *room, const char *reason, uint64
 // The same for numbered records; first and last are 0 when not known.
 void agent_gap_range(struct agent *agent, const char *room, const char *reason, uint64_t count, uint64_t first,
 		     uint64_t last);
+// One thing was found to be missing: what a full ring took, and is counted there already, else a loss of its own.
+void agent_unseen(struct agent *agent, const char *room, const char *reason);

@@ -42,6 +42,7 @@ struct agent {
 	uint64_t events; // ring records read
 	uint64_t ended; // process records written
 	uint64_t ring_lost; // already told as a gap
+	uint64_t ring_explained; // of these, those that were noticed once more
 	struct gap_count gaps[GAPS_MAX];
 	size_t gap_count;
 };

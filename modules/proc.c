@@ -88,7 +88,7 @@ static struct process_table *table(struct proc_state *state)
 // A process ended and nobody told: its record is written with what is known, and the loss counted.
 static void process_unseen(struct proc_state *state, struct process *process)
 {
-	agent_gap(state->host->agent, "proc", "end of a process not seen", 1);
+	agent_unseen(state->host->agent, "proc", "end of a process not seen");
 	agent_process_end(state->host->agent, process);
 }
 
@@ -249,7 +249,7 @@ static int on_free(struct proc_state *state, const struct event_free *event)
 	if (!process)
 		return 0; // ended before the collector started, or as a zombie
 	if (!process->exit_boot_ns) {
-		agent_gap(state->host->agent, "proc", "exit record lost", 1);
+		agent_unseen(state->host->agent, "proc", "exit record lost");
 		process->exit_boot_ns = event->header.time_ns;
 	}
 	process_final(state, process, &event->counters);
@@ -339,7 +339,7 @@ static struct process *live_add(struct proc_state *state, const struct event_liv
 	if (process_add(table(state), &event->identity, &process) < 0)
 		return NULL;
 	if (!state->seeding)
-		agent_gap(state->host->agent, "proc", "start of a process not seen", 1);
+		agent_unseen(state->host->agent, "proc", "start of a process not seen");
 	live_seed(state, event, process);
 	return process;
 }

@@ -103,6 +103,17 @@ static __always_inline struct thread_sums *thread_sums_find(__u32 tgid, __u64 st
 	return sums && sums->start_ns == start_ns ? sums : NULL;
 }
 
+// __exit_signal() of each thread moves the count of signal->stats_lock by two, and so does the wait for a child. Where
+// it stands at the number of those we know of, there was never another thread, and no sums to look for.
+static __always_inline struct thread_sums *thread_sums_of(struct signal_struct *signal, __u32 threads, __u32 released,
+							  __u32 tgid, __u64 start_ns)
+{
+	if (bpf_core_field_exists(signal->stats_lock.seqcount.seqcount.sequence) &&
+	    signal->stats_lock.seqcount.seqcount.sequence == 2 * released && (__u32)signal->nr_threads == threads)
+		return NULL;
+	return thread_sums_find(tgid, start_ns);
+}
+
 // What released threads left in the signal struct (kernel/exit.c, __exit_signal).
 static __always_inline void counters_from_signal(struct counters *counters, struct signal_struct *signal)
 {

@@ -41,10 +41,6 @@ struct {
 	__type(value, struct lost_totals);
 } lost_totals SEC(".maps");
 
-// Wake the reader early when this much of a ring is waiting; otherwise it drains on its own timer, and submitting
-// costs no wakeup.
-const volatile __u32 ring_wake_bytes = 512 << 10;
-
 static __always_inline void count_event(__u32 ring, enum event_count what)
 {
 	struct event_counts *counts = bpf_map_lookup_elem(&ring_counts, &ring);
@@ -53,14 +49,19 @@ static __always_inline void count_event(__u32 ring, enum event_count what)
 		__sync_fetch_and_add(&counts->count[what], 1);
 }
 
-static __always_inline __u64 ring_flags(void *ring, __u64 size)
-{
-	__u64 waiting = bpf_ringbuf_query(ring, BPF_RB_AVAIL_DATA);
-	__u64 over = waiting & 0xffff;
+enum { RING_LOOKS = 16, RING_WAKE_STEP = 64 << 10, RING_WAKE_WINDOW = 16 << 10 };
 
-	// Once every 64 KiB above the mark, not for every record. The ring's 8 byte header is taken from the left:
-	// with "size + 8" on the right the verifier of 6.12 forgets the bounds of size.
-	if (waiting >= ring_wake_bytes && (over < 8 || over - 8 < size))
+// The reader drains on its own timer, and submitting wakes nobody, until a quarter of the ring is waiting; then it is
+// woken a few times every 64 KiB. How full the ring is takes a cache line from the reader to learn, so only each
+// sixteenth record of a CPU asks.
+static __always_inline __u64 ring_flags(void *ring, __u64 submitted)
+{
+	__u64 waiting;
+
+	if (submitted % RING_LOOKS)
+		return BPF_RB_NO_WAKEUP;
+	waiting = bpf_ringbuf_query(ring, BPF_RB_AVAIL_DATA);
+	if (waiting >= bpf_ringbuf_query(ring, BPF_RB_RING_SIZE) / 4 && waiting % RING_WAKE_STEP < RING_WAKE_WINDOW)
 		return BPF_RB_FORCE_WAKEUP;
 	return BPF_RB_NO_WAKEUP;
 }
@@ -76,10 +77,17 @@ static __always_inline void header_fill(struct event_header *header, __u16 kind,
 // Copies a finished record into the lifecycle ring. False: the ring was full (counted).
 static __always_inline bool emit_lifecycle(void *record, __u32 size)
 {
-	if (bpf_ringbuf_output(&ring_lifecycle, record, size, ring_flags(&ring_lifecycle, size))) {
-		count_event(RING_LIFECYCLE, EVENT_COUNT_LOST);
+	__u32 ring = RING_LIFECYCLE;
+	struct event_counts *counts = bpf_map_lookup_elem(&ring_counts, &ring);
+	__u64 flags;
+
+	if (!counts)
+		return false;
+	flags = ring_flags(&ring_lifecycle, counts->count[EVENT_COUNT_SUBMITTED]);
+	if (bpf_ringbuf_output(&ring_lifecycle, record, size, flags)) {
+		__sync_fetch_and_add(&counts->count[EVENT_COUNT_LOST], 1);
 		return false;
 	}
-	count_event(RING_LIFECYCLE, EVENT_COUNT_SUBMITTED);
+	__sync_fetch_and_add(&counts->count[EVENT_COUNT_SUBMITTED], 1);
 	return true;
 }

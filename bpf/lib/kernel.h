@@ -29,6 +29,7 @@ enum {
 	BPF_RB_NO_WAKEUP = 1,
 	BPF_RB_FORCE_WAKEUP = 2,
 	BPF_RB_AVAIL_DATA = 0,
+	BPF_RB_RING_SIZE = 1,
 	BPF_F_CURRENT_CPU = 0xffffffff,
 };
 enum bpf_map_type {
@@ -226,11 +227,23 @@ struct sched_entity {
 	struct cfs_rq *cfs_rq;
 };
 
+struct seqcount {
+	unsigned int sequence;
+};
+struct seqcount_spinlock {
+	struct seqcount seqcount;
+};
+struct seqlock {
+	struct seqcount_spinlock seqcount;
+};
+
 struct signal_struct {
 	atomic_t live;
+	int nr_threads;
 	int group_exit_code;
 	unsigned int flags;
 	struct pid *pids[4];
+	struct seqlock stats_lock;
 	__u64 utime;
 	__u64 stime;
 	unsigned long nvcsw;

@@ -137,7 +137,7 @@ def test_every_gap_room_is_documented():
     """The rooms in the source, since a healthy recording has no gap."""
     rooms = set()
     for path in (*ROOT.glob("core/*.c"), *ROOT.glob("modules/*.c"), *ROOT.glob("cli/*.c")):
-        rooms.update(re.findall(r'(?:agent_gap|agent_gap_range|gap_begin)\([^,"]+,\s*"(\w+)"', path.read_text()))
+        rooms.update(re.findall(r'(?:agent_gap|agent_gap_range|agent_unseen|gap_begin)\([^,"]+,\s*"(\w+)"', path.read_text()))
     row = re.search(r"^\| `room` .*$", RECORDS.read_text(), re.M).group(0)
     assert rooms and rooms == set(re.findall(r"`(\w+)`", row)) - {"room"}
 

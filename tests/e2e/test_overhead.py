@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The short form of the benchmarks: wide bounds that a busy machine meets too, to notice when something gets much worse."""
 
+import subprocess
+import time
+
 import pytest
 
 from bench import footprint, measure, tools
@@ -16,6 +19,49 @@ def test_storms_are_not_slowed_down():
     for storm, bound in {"exec": 1.12, "switch": 1.12, "syscall": 1.05, "fault": 1.10}.items():
         ratios = measure.ratio([cpu for _, cpu in results[storm]["tracer"]], [cpu for _, cpu in results[storm]["nothing"]])
         assert ratios[1] < bound, f"{storm}: {ratios[0]:.3f} ({ratios[1]:.3f} to {ratios[2]:.3f})"
+
+
+class SmallRing(tools.Tracer):
+    """A ring that a storm fills at once."""
+
+    def command(self):
+        return [*super().command(), "--ring-bytes", "64K", "--drain-interval", "1s"]
+
+
+def lost_and_seen(status):
+    gaps = {(gap["room"], gap["reason"]): gap["count"] for gap in status["gaps"]}
+    return gaps.get(("ring", "full"), 0), sum(count for (room, _), count in gaps.items() if room == "proc")
+
+
+def test_a_loss_is_counted_once(tmp_path):
+    """Records that found the ring full make processes without a beginning or an end: these are no further losses."""
+    with SmallRing(tmp_path) as collector:
+        for _ in range(3):
+            measure.storm("exec", 700)
+            time.sleep(2.5)  # the iterator meets what is left
+        status = collector.status()
+        lost, unseen = lost_and_seen(status)
+        assert lost > 100, "the ring took everything: nothing was tested"
+        assert lost == status["rings"]["lifecycle"]["lost"]
+        assert unseen == 0, status["gaps"]
+
+
+def test_nine_thousand_killed_at_once(tmp_path):
+    """Their last records come faster than anything can read; the ring holds them, and the reader is called early."""
+    count = 9000
+    with subprocess.Popen([measure.storms_program(), "crowd", str(count)], stdin=subprocess.PIPE,
+                          stdout=subprocess.PIPE) as sleepers:
+        assert sleepers.stdout.readline() == b"ready\n"
+        with tools.Tracer(tmp_path) as collector:
+            before = collector.status()["processes_ended"]
+            sleepers.stdin.close()
+            sleepers.wait(60)
+            end = time.monotonic() + 20
+            while collector.status()["processes_ended"] < before + count and time.monotonic() < end:
+                time.sleep(0.2)
+            status = collector.status()
+            assert status["rings"]["lifecycle"]["lost"] == 0, status["rings"]
+            assert status["processes_ended"] >= before + count, status
 
 
 def test_idle_footprint():

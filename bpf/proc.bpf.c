@@ -74,6 +74,7 @@ static __always_inline void identity_fill(struct event_identity *identity, struc
 	process_id_fill(&identity->process, leader);
 	process_id_fill(&identity->parent, leader->real_parent->group_leader);
 	identity->cgroup_id = task_cgroup_id(task, cgroup_subsystem);
+	identity->default_cgroup_id = cgroup_subsystem >= 0 ? task_cgroup_id(task, -1) : 0;
 	identity->uid = cred->uid.val;
 	identity->gid = cred->gid.val;
 	identity->process_group = task->signal->pids[PIDTYPE_PGID]->numbers[0].nr;
@@ -549,12 +550,18 @@ struct {
 	__type(value, struct cgroup_scratch);
 } cgroup_scratch SEC(".maps");
 
+// On a host of several hierarchies runtimes may still keep to the default one.
+static __always_inline bool cgroup_in_default(const struct cgroup *cgroup)
+{
+	return cgroup_subsystem >= 0 && cgroup->root->hierarchy_id == 0;
+}
+
 static __always_inline void cgroup_changed(struct cgroup *cgroup, const char *path, __u32 change)
 {
 	struct cgroup_scratch *scratch;
 	__u32 zero = 0, size;
 
-	if ((__u32)cgroup->root->hierarchy_id != cgroup_hierarchy)
+	if ((__u32)cgroup->root->hierarchy_id != cgroup_hierarchy && !cgroup_in_default(cgroup))
 		return;
 	scratch = bpf_map_lookup_elem(&cgroup_scratch, &zero);
 	if (!scratch)
@@ -563,6 +570,7 @@ static __always_inline void cgroup_changed(struct cgroup *cgroup, const char *pa
 	__builtin_memset(&scratch->event, 0, sizeof(scratch->event));
 	scratch->event.cgroup_id = cgroup->kn->id;
 	scratch->event.change = change;
+	scratch->event.in_default = cgroup_in_default(cgroup);
 	size = read_kernel_text(scratch->path, sizeof(scratch->path), path);
 	scratch->event.path_size = size;
 	size += sizeof(scratch->event);
@@ -591,7 +599,8 @@ int BPF_PROG(proc_cgroup_attach, struct cgroup *cgroup, const char *path, struct
 {
 	struct event_move event;
 
-	if ((__u32)cgroup->root->hierarchy_id != cgroup_hierarchy || task->flags & PF_KTHREAD)
+	if (((__u32)cgroup->root->hierarchy_id != cgroup_hierarchy && !cgroup_in_default(cgroup)) ||
+	    task->flags & PF_KTHREAD)
 		return 0;
 	count_event(RING_LIFECYCLE, EVENT_COUNT_SEEN);
 	if (filter_drops(task->group_leader)) {
@@ -601,6 +610,7 @@ int BPF_PROG(proc_cgroup_attach, struct cgroup *cgroup, const char *path, struct
 	__builtin_memset(&event, 0, sizeof(event));
 	process_id_fill(&event.process, task->group_leader);
 	event.cgroup_id = cgroup->kn->id;
+	event.in_default = cgroup_in_default(cgroup);
 	header_fill(&event.header, EVENT_MOVE, sizeof(event));
 	emit_lifecycle(&event, sizeof(event));
 	return 0;

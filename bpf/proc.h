@@ -39,6 +39,7 @@ struct event_identity {
 	struct event_process_id process;
 	struct event_process_id parent; // real_parent's group leader
 	__u64 cgroup_id; // kernfs id in the hierarchy that core chose
+	__u64 default_cgroup_id; // the same in the default hierarchy, when that is another one; else 0
 	__u32 uid; // real ids, in the initial user namespace
 	__u32 gid;
 	__u32 pid_in_namespace;
@@ -47,7 +48,7 @@ struct event_identity {
 	__u32 namespaces[PROC_NAMESPACES];
 	char comm[PROC_COMM_SIZE];
 };
-_Static_assert(sizeof(struct event_identity) == 104, "event_identity");
+_Static_assert(sizeof(struct event_identity) == 112, "event_identity");
 
 struct event_fork {
 	struct event_header header;
@@ -68,7 +69,7 @@ struct event_exec {
 	__u32 args_size; // bytes from mm->arg_start, NUL-separated
 	__u32 reserved;
 };
-_Static_assert(sizeof(struct event_exec) == 16 + 104 + 128 + 32, "event_exec");
+_Static_assert(sizeof(struct event_exec) == 16 + 112 + 128 + 32, "event_exec");
 
 enum proc_exit_flag {
 	PROC_EXIT_OOM_VICTIM = 1 << 0, // signal->oom_mm was set
@@ -159,10 +160,14 @@ struct event_cgroup {
 	__u64 cgroup_id;
 	__u32 change; // enum proc_cgroup_change
 	__u32 path_size; // behind the fixed part, NUL included; below the hierarchy's root
+	__u32 in_default; // 1: in the default hierarchy, which core did not choose
+	__u32 reserved;
 };
 
 struct event_move {
 	struct event_header header;
 	struct event_process_id process;
 	__u64 cgroup_id;
+	__u32 in_default;
+	__u32 reserved;
 };

@@ -163,6 +163,8 @@ static int rooms_open(struct agent *agent, struct buf *why)
 		return 0;
 	if (!result)
 		result = cgroup_sampler_new(agent->cgroups, agent->options.sample_ns, &agent->cgroup_sampler);
+	if (!result && cgroup_table_controller(agent->cgroups) && cgroup_table_new_default(&agent->default_cgroups) == 0)
+		cgroup_table_scan(agent->default_cgroups);
 	return result < 0 ? result : cgroup_table_scan(agent->cgroups);
 }
 
@@ -189,8 +191,10 @@ int agent_new(const struct agent_options *options, struct agent **ret_agent, str
 	else if (!result)
 		result = kernel_start(agent, why);
 	// Once more: one made before the hooks were there had no event.
-	if (!result && agent->cgroups)
+	if (!result && agent->cgroups) {
 		cgroup_table_scan(agent->cgroups);
+		cgroup_table_scan(agent->default_cgroups);
+	}
 	if (!result)
 		result = loop_add_timer(options->loop, options->tick_ns, on_tick, agent, &agent->tick);
 	if (result < 0) {
@@ -252,6 +256,7 @@ void agent_free(struct agent *agent)
 	process_table_free(agent->processes);
 	cgroup_sampler_free(agent->cgroup_sampler);
 	cgroup_table_free(agent->cgroups);
+	cgroup_table_free(agent->default_cgroups);
 	rules_free(agent->rules);
 	buf_free(&agent->origin);
 	for (int class = 0; class < RECORD_CLASS_END; class++)

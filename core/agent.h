@@ -101,10 +101,12 @@ void agent_processes_seed(struct agent *agent, uint64_t since_boot_ns);
 // A process was forked or first seen; one got a new image; one changed its cgroup: resolves cgroup, tool, task, run.
 void agent_process_start(struct agent *agent, struct process *process);
 void agent_process_exec(struct agent *agent, struct process *process);
-void agent_process_move(struct agent *agent, struct process *process, uint64_t cgroup_id);
+void agent_process_move(struct agent *agent, struct process *process, uint64_t cgroup_id, uint64_t default_cgroup_id);
 
-// A cgroup was made: the table and the filter learn of it.
-void agent_cgroup_made(struct agent *agent, uint64_t id, const char *path);
+// A cgroup was made or removed, in the chosen hierarchy or in the default one beside it: its table and the filter learn
+// of it.
+void agent_cgroup_made(struct agent *agent, uint64_t id, const char *path, bool in_default);
+void agent_cgroup_removed(struct agent *agent, uint64_t id, bool in_default);
 
 // A process ended and its figures are final: writes its record, tells correlate and the sinks, removes it.
 void agent_process_end(struct agent *agent, struct process *process);

@@ -32,6 +32,7 @@ struct agent {
 	struct reader *reader; // NULL: fallback
 	struct process_table *processes;
 	struct cgroup_table *cgroups; // NULL: no cgroup file system
+	struct cgroup_table *default_cgroups; // the default hierarchy; NULL: none, or cgroups has it
 	struct cgroup_sampler *cgroup_sampler; // NULL: no cgroups
 	uint64_t cgroups_refused; // already told as a gap
 	struct rules *rules;

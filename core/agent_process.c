@@ -28,10 +28,22 @@ static void cgroup_count(struct process *process, int change)
 		cgroup->due = true; // its last figures, before somebody removes it
 }
 
+// Of two hierarchies the one whose path names a container is believed, the chosen one first.
+static struct cgroup *cgroup_of(struct agent *agent, const struct process *process)
+{
+	struct cgroup *chosen = cgroup_find(agent->cgroups, process->cgroup_id);
+	struct cgroup *other;
+
+	if (!process->default_cgroup_id || (chosen && chosen->container_id))
+		return chosen;
+	other = cgroup_find(agent->default_cgroups, process->default_cgroup_id);
+	return other && other->container_id ? other : chosen;
+}
+
 static void cgroup_resolve(struct agent *agent, struct process *process)
 {
 	cgroup_count(process, -1);
-	process->cgroup = agent->cgroups ? cgroup_find(agent->cgroups, process->cgroup_id) : NULL;
+	process->cgroup = cgroup_of(agent, process);
 	cgroup_count(process, 1);
 }
 
@@ -39,7 +51,7 @@ static void cgroup_retry(void *context, struct process *process)
 {
 	struct agent *agent = context;
 
-	if (process->cgroup || !cgroup_find(agent->cgroups, process->cgroup_id))
+	if (process->cgroup || !cgroup_of(agent, process))
 		return;
 	cgroup_resolve(agent, process);
 	correlate_cgroup(agent->correlate, process);
@@ -50,6 +62,7 @@ void agent_cgroups_rescan(struct agent *agent)
 	if (!agent->cgroups)
 		return;
 	cgroup_table_scan(agent->cgroups);
+	cgroup_table_scan(agent->default_cgroups);
 	process_each(agent->processes, cgroup_retry, agent);
 }
 
@@ -160,23 +173,30 @@ void agent_process_exec(struct agent *agent, struct process *process)
 	correlate_exec(agent->correlate, process);
 }
 
-void agent_cgroup_made(struct agent *agent, uint64_t id, const char *path)
+void agent_cgroup_made(struct agent *agent, uint64_t id, const char *path, bool in_default)
 {
+	struct cgroup_table *table = in_default ? agent->default_cgroups : agent->cgroups;
 	const struct cgroup *cgroup;
 
-	if (!agent->cgroups)
+	if (!table)
 		return;
-	if (cgroup_table_add(agent->cgroups, id, path, &cgroup) < 0)
+	if (cgroup_table_add(table, id, path, &cgroup) < 0)
 		agent_gap(agent, "cgroup", "a new cgroup found the table full", 1);
-	if (!agent->options.tree && filter_cgroup_made(&agent->loader, agent->rules, id, path) < 0)
+	if (!in_default && !agent->options.tree && filter_cgroup_made(&agent->loader, agent->rules, id, path) < 0)
 		agent_gap(agent, "filter", "a new cgroup found the filter full", 1);
 }
 
-void agent_process_move(struct agent *agent, struct process *process, uint64_t cgroup_id)
+void agent_cgroup_removed(struct agent *agent, uint64_t id, bool in_default)
 {
-	if (process->cgroup_id == cgroup_id && process->cgroup)
+	cgroup_table_removed(in_default ? agent->default_cgroups : agent->cgroups, id);
+}
+
+void agent_process_move(struct agent *agent, struct process *process, uint64_t cgroup_id, uint64_t default_cgroup_id)
+{
+	if (process->cgroup_id == cgroup_id && process->default_cgroup_id == default_cgroup_id && process->cgroup)
 		return;
 	process->cgroup_id = cgroup_id;
+	process->default_cgroup_id = default_cgroup_id;
 	cgroup_resolve(agent, process);
 	correlate_cgroup(agent->correlate, process);
 }

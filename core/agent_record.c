@@ -186,6 +186,7 @@ void agent_sample_cgroups(struct agent *agent, uint64_t now_boot_ns)
 	if (!agent->cgroups)
 		return;
 	cgroup_table_expire(agent->cgroups);
+	cgroup_table_expire(agent->default_cgroups);
 	refused = cgroup_table_refused(agent->cgroups);
 	if (refused > agent->cgroups_refused)
 		agent_gap(agent, "cgroups", "table full", refused - agent->cgroups_refused);

@@ -139,6 +139,18 @@ int cgroup_table_new(struct cgroup_table **ret_table)
 	return cgroup_table_new_from("/proc/self/mountinfo", ret_table);
 }
 
+int cgroup_table_new_default(struct cgroup_table **ret_table)
+{
+	struct cgroup_table *table;
+	int error = cgroup_table_new(&table);
+
+	if (error)
+		return error;
+	table->mounts.chosen = CGROUP_UNIFIED;
+	*ret_table = table;
+	return 0;
+}
+
 void cgroup_table_free(struct cgroup_table *table)
 {
 	if (!table)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The cgroups of this host: kernel id to path, and what a path says about containers and jobs. On a hybrid or v1 host
-// ids come from one chosen v1 hierarchy (memory, else pids, else cpu): the default hierarchy's are all alike there.
+// ids come from one chosen v1 hierarchy (memory, else pids, else cpu): the default hierarchy's are mostly alike there.
 // Every function takes a NULL table: it is then empty.
 #pragma once
 
@@ -50,6 +50,9 @@ struct cgroup_table;
 int cgroup_table_new(struct cgroup_table **ret_table);
 // The same from another file of that format.
 int cgroup_table_new_from(const char *mountinfo_path, struct cgroup_table **ret_table);
+// A table of the default (cgroup2) hierarchy, whatever the others hold: beside the one above on a host of several. Where
+// that is not mounted a scan finds nothing, and it has only what is added.
+int cgroup_table_new_default(struct cgroup_table **ret_table);
 void cgroup_table_free(struct cgroup_table *table);
 enum cgroup_mode cgroup_table_mode(const struct cgroup_table *table);
 const char *cgroup_mode_name(enum cgroup_mode mode); // "none", "v1", "hybrid", "unified"

@@ -190,7 +190,7 @@ static void cgroup_follow(struct watched *watched, int proc_fd)
 	uint64_t id = cgroup_id_read(watched->fallback, proc_fd);
 
 	if (id && id != watched->process->cgroup_id)
-		agent_process_move(watched->fallback->agent, watched->process, id);
+		agent_process_move(watched->fallback->agent, watched->process, id, 0);
 }
 
 static void image_first(struct watched *watched, int proc_fd)

@@ -304,6 +304,7 @@ int process_add(struct process_table *table, const struct event_identity *identi
 	process->process_group = identity->process_group;
 	memcpy(process->namespaces, identity->namespaces, sizeof(process->namespaces));
 	process->cgroup_id = identity->cgroup_id;
+	process->default_cgroup_id = identity->default_cgroup_id;
 	figures_unknown(process);
 	table->nothing->references++;
 	result = image_append(table, process, process->start_boot_ns, identity->comm, table->nothing);

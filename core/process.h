@@ -89,7 +89,8 @@ struct process {
 	uint32_t session, process_group;
 	uint32_t namespaces[PROC_NAMESPACES];
 	uint64_t cgroup_id;
-	const struct cgroup *cgroup; // resolved, may be NULL
+	uint64_t default_cgroup_id; // on a host of several hierarchies, in the default one; else 0
+	const struct cgroup *cgroup; // resolved, may be NULL: in the default hierarchy when only that names a container
 
 	struct image *images; // in order, at least one
 	struct image *image; // the current (last) one

@@ -158,6 +158,7 @@ static int on_exec(struct proc_state *state, const struct event_exec *event)
 	process->uid = event->identity.uid;
 	process->gid = event->identity.gid;
 	process->cgroup_id = event->identity.cgroup_id;
+	process->default_cgroup_id = event->identity.default_cgroup_id;
 	memcpy(process->namespaces, event->identity.namespaces, sizeof(process->namespaces));
 	result = process_add_image(table(state), process, event->header.time_ns, event->identity.comm, &strings.image);
 	if (result < 0)
@@ -223,8 +224,10 @@ static int on_exit_event(struct proc_state *state, const struct event_exit *even
 	if (!event->counters.voluntary_switches && !process->blocked_samples)
 		process->quality[FIGURE_BLOCKED] = QUALITY_EXACT;
 	peak_rss_set(process, event);
-	if (process->cgroup_id != event->identity.cgroup_id)
-		agent_process_move(state->host->agent, process, event->identity.cgroup_id);
+	if (process->cgroup_id != event->identity.cgroup_id ||
+	    process->default_cgroup_id != event->identity.default_cgroup_id)
+		agent_process_move(state->host->agent, process, event->identity.cgroup_id,
+				   event->identity.default_cgroup_id);
 	if (event->cwd_size)
 		return proc_strings_exit_cwd(event, process);
 	return 0;
@@ -258,16 +261,15 @@ static int on_free(struct proc_state *state, const struct event_free *event)
 
 static int on_cgroup(struct proc_state *state, const struct event_cgroup *event)
 {
-	struct cgroup_table *cgroups = agent_cgroups(state->host->agent);
 	const char *path = (const char *)(event + 1);
 
 	if (event->header.size < sizeof(*event) + event->path_size || !event->path_size ||
 	    path[event->path_size - 1])
 		return -EBADMSG;
 	if (event->change == PROC_CGROUP_MADE)
-		agent_cgroup_made(state->host->agent, event->cgroup_id, path);
-	else if (cgroups)
-		cgroup_table_removed(cgroups, event->cgroup_id);
+		agent_cgroup_made(state->host->agent, event->cgroup_id, path, event->in_default);
+	else
+		agent_cgroup_removed(state->host->agent, event->cgroup_id, event->in_default);
 	return 0;
 }
 
@@ -276,7 +278,8 @@ static int on_move(struct proc_state *state, const struct event_move *event)
 	struct process *process = process_find_exact(table(state), event->process.pid, event->process.start_ns);
 
 	if (process)
-		agent_process_move(state->host->agent, process, event->cgroup_id);
+		agent_process_move(state->host->agent, process, event->in_default ? process->cgroup_id : event->cgroup_id,
+				   event->in_default ? event->cgroup_id : process->default_cgroup_id);
 	return 0;
 }
 

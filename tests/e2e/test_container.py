@@ -78,9 +78,8 @@ def test_container(view, scene):
     inside = [process for process in scene.processes if process.get("namespaces", {}).get("pid") == first["namespaces"]["pid"]]
     called = sorted(process["args"][0] for process in inside)
     assert called == ["gzip", "sh", "sleep", "wc"], called
-    if view == "v1" or UNIFIED_HOST:
-        assert {process["container"]["id"] for process in inside} == {ID}
-        account.report_names(scene, ID[:12])
+    assert {process["container"]["id"] for process in inside} == {ID}, "on v1, unified, and when only the default has it"
+    account.report_names(scene, ID[:12])
     assert not scene.gaps
     account.report_names(scene, "gzip")
     account.report_shows_failure(scene)

@@ -163,7 +163,8 @@ static int rooms_open(struct agent *agent, struct buf *why)
 		return 0;
 	if (!result)
 		result = cgroup_sampler_new(agent->cgroups, agent->options.sample_ns, &agent->cgroup_sampler);
-	if (!result && cgroup_table_controller(agent->cgroups) && cgroup_table_new_default(&agent->default_cgroups) == 0)
+	if (!result && cgroup_table_controller(agent->cgroups) &&
+	    cgroup_table_new_default(&agent->default_cgroups) == 0)
 		cgroup_table_scan(agent->default_cgroups);
 	return result < 0 ? result : cgroup_table_scan(agent->cgroups);
 }

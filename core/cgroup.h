@@ -50,8 +50,8 @@ struct cgroup_table;
 int cgroup_table_new(struct cgroup_table **ret_table);
 // The same from another file of that format.
 int cgroup_table_new_from(const char *mountinfo_path, struct cgroup_table **ret_table);
-// A table of the default (cgroup2) hierarchy, whatever the others hold: beside the one above on a host of several. Where
-// that is not mounted a scan finds nothing, and it has only what is added.
+// A table of the default (cgroup2) hierarchy, whatever the others hold: beside the one above on a host of several.
+// Where that is not mounted a scan finds nothing, and it has only what is added.
 int cgroup_table_new_default(struct cgroup_table **ret_table);
 void cgroup_table_free(struct cgroup_table *table);
 enum cgroup_mode cgroup_table_mode(const struct cgroup_table *table);

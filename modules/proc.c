@@ -278,7 +278,8 @@ static int on_move(struct proc_state *state, const struct event_move *event)
 	struct process *process = process_find_exact(table(state), event->process.pid, event->process.start_ns);
 
 	if (process)
-		agent_process_move(state->host->agent, process, event->in_default ? process->cgroup_id : event->cgroup_id,
+		agent_process_move(state->host->agent, process,
+				   event->in_default ? process->cgroup_id : event->cgroup_id,
 				   event->in_default ? event->cgroup_id : process->default_cgroup_id);
 	return 0;
 }

@@ -33,6 +33,30 @@ static size_t member_hash(const char *name, size_t length)
 	return (hash ^ hash >> 9) % TABLE_SLOTS;
 }
 
+// Names are short, where a call of musl's memcmp costs more than looking: whole words that overlap at the end. Both
+// have length bytes.
+static bool same_name(const char *a, const char *b, size_t length)
+{
+	uint64_t left, right;
+
+	if (length < 8) {
+		for (size_t i = 0; i < length; i++) {
+			if (a[i] != b[i])
+				return false;
+		}
+		return true;
+	}
+	for (size_t i = 0; i + 8 < length; i += 8) {
+		memcpy(&left, a + i, 8);
+		memcpy(&right, b + i, 8);
+		if (left != right)
+			return false;
+	}
+	memcpy(&left, a + length - 8, 8);
+	memcpy(&right, b + length - 8, 8);
+	return left == right;
+}
+
 static void tables_fill(void)
 {
 	for (int id = 0; id < ENTITY_END; id++) {
@@ -61,7 +85,7 @@ static int member_find(enum schema_entity_id id, const char *name, size_t length
 		int column = tables[id].slots[at] - 1;
 
 		if (entity->columns[column].name_length == length &&
-		    !memcmp(entity->columns[column].name, name, length))
+		    same_name(entity->columns[column].name, name, length))
 			return column;
 	}
 	return -1;
@@ -156,6 +180,56 @@ static int decode_args(struct lake_batch *batch, yyjson_val *value, const char *
 
 // --- members with a form of their own ---------------------------------------------------------------------------
 
+enum image_form { IMAGE_NUMBER, IMAGE_TEXT, IMAGE_ARGS, IMAGE_FORKED };
+
+static const struct image_member {
+	const char *name;
+	uint8_t length;
+	uint8_t form; // enum image_form
+	uint8_t offset;
+} image_members[] = {
+#define IMAGE_MEMBER(member, how, at) {member, sizeof(member) - 1, IMAGE_##how, offsetof(struct lake_image, at)}
+	IMAGE_MEMBER("cpu_ns", NUMBER, value[IMAGE_CPU]),
+	IMAGE_MEMBER("tool", TEXT, tool),
+	IMAGE_MEMBER("start_ns", NUMBER, start_ns),
+	IMAGE_MEMBER("run_delay_ns", NUMBER, value[IMAGE_RUN_DELAY]),
+	IMAGE_MEMBER("minor_faults", NUMBER, value[IMAGE_MINOR_FAULTS]),
+	IMAGE_MEMBER("major_faults", NUMBER, value[IMAGE_MAJOR_FAULTS]),
+	IMAGE_MEMBER("rchar_bytes", NUMBER, value[IMAGE_RCHAR]),
+	IMAGE_MEMBER("wchar_bytes", NUMBER, value[IMAGE_WCHAR]),
+	IMAGE_MEMBER("read_bytes", NUMBER, value[IMAGE_READ]),
+	IMAGE_MEMBER("write_bytes", NUMBER, value[IMAGE_WRITE]),
+	IMAGE_MEMBER("peak_rss_bytes", NUMBER, value[IMAGE_PEAK_RSS]),
+	IMAGE_MEMBER("forked", FORKED, forked),
+	IMAGE_MEMBER("comm", TEXT, comm),
+	IMAGE_MEMBER("exe", TEXT, exe),
+	IMAGE_MEMBER("script", TEXT, script),
+	IMAGE_MEMBER("interpreter", TEXT, interpreter),
+	IMAGE_MEMBER("args", ARGS, args),
+	IMAGE_MEMBER("args_total_bytes", NUMBER, args_total_bytes),
+};
+
+_Static_assert(sizeof(struct lake_image) < 256, "an offset is one byte");
+
+static int decode_image_member(struct lake_batch *batch, const struct image_member *member, yyjson_val *value,
+			       struct lake_image *image, struct decode_error *error)
+{
+	void *at = (char *)image + member->offset;
+
+	switch (member->form) {
+	case IMAGE_NUMBER:
+		return decode_u64(batch, value, member->name, at, error);
+	case IMAGE_TEXT:
+		return decode_text(batch, value, member->name, at, error);
+	case IMAGE_ARGS:
+		return decode_args(batch, value, member->name, at, error);
+	default:
+		image->forked = yyjson_get_bool(value);
+		return 0;
+	}
+}
+
+// A share that is not there is 0; the peak of one that could not be told apart is unknown.
 static int decode_image(struct lake_batch *batch, yyjson_val *value, struct lake_image *image,
 			struct decode_error *error)
 {
@@ -164,36 +238,20 @@ static int decode_image(struct lake_batch *batch, yyjson_val *value, struct lake
 	int status = 0;
 
 	*image = (struct lake_image){.start_ns = LAKE_NULL, .args_total_bytes = LAKE_NULL};
-	memset(image->value, 0xff, sizeof(image->value));
+	image->value[IMAGE_PEAK_RSS] = LAKE_NULL;
 	if (!yyjson_is_obj(value))
 		return decode_fail(error, "images", "holds something that is no object");
 	while (status == 0 && (key = yyjson_obj_iter_next(&each))) {
 		const char *name = yyjson_get_str(key);
-		yyjson_val *member = yyjson_obj_iter_get_val(key);
+		size_t length = yyjson_get_len(key);
 
-		if (!strcmp(name, "start_ns"))
-			status = decode_u64(batch, member, "images.start_ns", &image->start_ns, error);
-		else if (!strcmp(name, "comm"))
-			status = decode_text(batch, member, "images.comm", &image->comm, error);
-		else if (!strcmp(name, "exe"))
-			status = decode_text(batch, member, "images.exe", &image->exe, error);
-		else if (!strcmp(name, "tool"))
-			status = decode_text(batch, member, "images.tool", &image->tool, error);
-		else if (!strcmp(name, "forked"))
-			image->forked = yyjson_get_bool(member);
-		else if (!strcmp(name, "script"))
-			status = decode_text(batch, member, "images.script", &image->script, error);
-		else if (!strcmp(name, "interpreter"))
-			status = decode_text(batch, member, "images.interpreter", &image->interpreter, error);
-		else if (!strcmp(name, "args"))
-			status = decode_args(batch, member, "images.args", &image->args, error);
-		else if (!strcmp(name, "args_total_bytes"))
-			status = decode_u64(batch, member, "images.args_total_bytes", &image->args_total_bytes, error);
-		else
-			for (unsigned i = 0; i < IMAGE_VALUES; i++) {
-				if (!strcmp(name, lake_image_value_names[i]))
-					status = decode_u64(batch, member, "images", &image->value[i], error);
-			}
+		for (size_t i = 0; i < sizeof(image_members) / sizeof(image_members[0]); i++) {
+			if (image_members[i].length != length || !same_name(image_members[i].name, name, length))
+				continue;
+			status = decode_image_member(batch, &image_members[i], yyjson_obj_iter_get_val(key), image,
+						     error);
+			break;
+		}
 	}
 	return status;
 }
@@ -354,7 +412,7 @@ int decode_row(struct lake_batch *batch, enum schema_entity_id id, yyjson_val *r
 
 		if (expected < entity->column_count && entity->columns[expected].name_length == length &&
 		    (entity->columns[expected].flags & SCHEMA_R) &&
-		    !memcmp(entity->columns[expected].name, name, length))
+		    same_name(entity->columns[expected].name, name, length))
 			column = (int)expected;
 		else
 			column = member_find(id, name, length);

@@ -372,8 +372,9 @@ void lake_images_json(const struct lake_image *images, size_t count, struct json
 		if (image->args_total_bytes != LAKE_NULL)
 			json_put_u64(json, "args_total_bytes", image->args_total_bytes);
 		for (unsigned v = 0; v < IMAGE_VALUES; v++) {
-			if (image->value[v] != LAKE_NULL)
-				json_put_u64(json, lake_image_value_names[v], image->value[v]);
+			// As in the record: a share of 0 is left out, and so is a peak that is not known.
+			if (image->value[v] != (v == IMAGE_PEAK_RSS ? LAKE_NULL : 0))
+				json_put_known_u64(json, lake_image_value_names[v], image->value[v]);
 		}
 		json_close_object(json);
 	}

@@ -125,7 +125,7 @@ const struct lake_text *lake_batch_text(struct lake_batch *batch, const char *by
 
 // The same, remembered: equal texts of a batch become one object most of the time.
 const struct lake_text *lake_batch_intern(struct lake_batch *batch, const char *bytes, size_t length);
-// Images as the JSON of docs/records.md, appended; nulls are left out.
+// Images as the JSON of docs/records.md, appended.
 void lake_images_json(const struct lake_image *images, size_t count, struct json *json);
 
 // Sets every slot of a row to null.

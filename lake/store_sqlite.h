@@ -30,6 +30,7 @@ enum process_place {
 };
 
 enum process_place process_place(unsigned column);
+const uint8_t *process_places(void); // of all columns
 
 // The SQL expression of a column over processes_N AS p and contexts_N AS c.
 void process_expression(struct buf *sql, unsigned column, uint64_t partition);

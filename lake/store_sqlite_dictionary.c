@@ -148,6 +148,7 @@ int dictionary_context(struct sqlite_store *store, const union lake_slot *slot, 
 {
 	struct dictionary *dictionary = &store->dictionary;
 	struct dictionary_context *known;
+	const uint8_t *places = process_places();
 	uint64_t values[PROCESSES_END + 1], hash;
 	size_t count = 0;
 	int status = 0;
@@ -156,7 +157,7 @@ int dictionary_context(struct sqlite_store *store, const union lake_slot *slot, 
 		dictionary_forget(dictionary);
 	values[count++] = host;
 	for (unsigned i = 0; status == 0 && i < PROCESSES_END; i++) {
-		enum process_place place = process_place(i);
+		uint8_t place = places[i];
 
 		if (place == PLACE_CONTEXT)
 			values[count++] = slot[i].u64;

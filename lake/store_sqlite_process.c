@@ -234,11 +234,12 @@ static int ended_bind(struct sqlite_store *store, const struct lake_row *row, st
 {
 	sqlite3_stmt *insert = store->process_insert;
 	const union lake_slot *slot = row->slot;
+	const uint8_t *places = process_places();
 	int at = 3, status = 0;
 	uint64_t no;
 
 	for (unsigned i = 1; status == 0 && i < PROCESSES_END; i++) {
-		switch (process_place(i)) {
+		switch (places[i]) {
 		case PLACE_ROW:
 			no = slot[i].u64;
 			if (i == PROCESSES_time_ns && no == slot[PROCESSES_end_ns].u64)

@@ -34,6 +34,7 @@ struct select {
 	struct bind binds[BINDS_MAX];
 	size_t bind_count;
 	bool wanted[SCHEMA_COLUMNS_MAX];
+	const char *workspace; // to tell apart; NULL: no need
 	// Where the page begins: after the row with this sort value and id.
 	bool after, after_null;
 	struct bind after_value;
@@ -235,6 +236,26 @@ static void put_where(struct select *select, const struct source *source, const 
 		put_after(select, source, after_bound);
 }
 
+static bool of_context(const struct select *select, int column)
+{
+	enum process_place place;
+
+	if (select->query->entity != ENTITY_PROCESSES || column < 0)
+		return false;
+	place = process_place((unsigned)column);
+	return place == PLACE_CONTEXT || place == PLACE_CONTEXT_DICTIONARY;
+}
+
+// Whether finding rows, before they are read, looks at their contexts.
+static bool finding_needs_context(const struct select *select)
+{
+	bool needs = select->workspace != NULL || of_context(select, select->query->sort);
+
+	for (size_t i = 0; i < select->query->filter_count; i++)
+		needs |= of_context(select, (int)select->query->filters[i].column);
+	return needs;
+}
+
 static void put_from(struct select *select, const struct source *source)
 {
 	unsigned long long no = source->partition;
@@ -261,55 +282,137 @@ static void put_order(struct select *select, size_t sort_at, size_t id_at)
 			   id_at);
 }
 
-// Columns come in the order of the schema, those wanted only. The first is always the id.
-static void put_select(struct select *select, bool count_only)
+// Where the bound values of a statement are; 0: not bound.
+struct bounds {
+	size_t filter[STORE_FILTERS_MAX];
+	size_t workspace, after;
+};
+
+static void bind_all(struct select *select, struct bounds *bounds)
 {
 	const struct store_query *query = select->query;
-	size_t bounds[STORE_FILTERS_MAX], workspace_bound = 0, after_bound = 0;
-	size_t position, sort_at = 0, id_at = 0;
 
-	if (query->workspace) {
+	*bounds = (struct bounds){0};
+	if (select->workspace) {
 		select->binds[select->bind_count++] =
-			(struct bind){.text = query->workspace, .length = strlen(query->workspace)};
-		workspace_bound = select->bind_count;
+			(struct bind){.text = select->workspace, .length = strlen(select->workspace)};
+		bounds->workspace = select->bind_count;
 	}
 	for (size_t i = 0; i < query->filter_count; i++)
-		bounds[i] = bind_add(select, query->filters[i].value,
-				     (enum schema_type)select->entity->columns[query->filters[i].column].type);
-	if (select->after) {
-		select->binds[select->bind_count++] = select->after_value;
-		after_bound = select->bind_count;
-		bind_add(select, (union lake_slot){.u64 = select->after_id}, SCHEMA_U64);
-		bind_add(select, (union lake_slot){.u64 = select->after_outer}, SCHEMA_U64);
-	}
-	if (count_only)
-		buf_append_string(&select->sql, "SELECT sum(n) FROM (");
-	for (size_t s = 0; s < select->source_count; s++) {
-		const struct source *source = &select->sources[s];
-
-		buf_append_string(&select->sql, s ? " UNION ALL SELECT " : "SELECT ");
-		if (count_only)
-			buf_append_string(&select->sql, "count(*) AS n");
-		position = 0;
-		for (unsigned i = 0; !count_only && i < select->entity->column_count; i++) {
-			if (!select->wanted[i])
-				continue;
-			buf_append_string(&select->sql, position++ ? "," : "");
-			put_expression(select, source, i);
-			sort_at = (int)i == query->sort ? position : sort_at;
-			id_at = i == 0 ? position : id_at;
-		}
-		put_from(select, source);
-		put_where(select, source, bounds, workspace_bound, after_bound);
-	}
-	if (count_only) {
-		buf_append_char(&select->sql, ')');
+		bounds->filter[i] = bind_add(select, query->filters[i].value,
+					     (enum schema_type)select->entity->columns[query->filters[i].column].type);
+	if (!select->after)
 		return;
+	select->binds[select->bind_count++] = select->after_value;
+	bounds->after = select->bind_count;
+	bind_add(select, (union lake_slot){.u64 = select->after_id}, SCHEMA_U64);
+	bind_add(select, (union lake_slot){.u64 = select->after_outer}, SCHEMA_U64);
+}
+
+// The ids of one partition that can be in the page, found without reading whole rows.
+static void put_ids(struct select *select, const struct source *source, const struct bounds *bounds)
+{
+	const struct store_query *query = select->query;
+	unsigned long long no = source->partition;
+	struct buf *sql = &select->sql;
+
+	buf_printf(sql, "SELECT p.id FROM processes_%llu p", no);
+	if (finding_needs_context(select))
+		buf_printf(sql, " JOIN contexts_%llu c ON c.no=p.context", no);
+	put_where(select, source, bounds->filter, bounds->workspace, bounds->after);
+	buf_append_string(sql, " ORDER BY ");
+	if (query->sort >= 0) {
+		put_expression(select, source, (unsigned)query->sort);
+		buf_append_string(sql, query->descending ? " DESC,p.id" : " NULLS LAST,p.id");
+	} else {
+		buf_append_string(sql, query->descending ? "p.id DESC" : "p.id");
+	}
+	buf_printf(sql, " LIMIT %llu", (unsigned long long)query->limit);
+}
+
+// Columns come in the order of the schema, those wanted only. The first is always the id.
+static void put_source(struct select *select, const struct source *source, const struct bounds *bounds,
+		       size_t *ret_sort_at, size_t *ret_id_at)
+{
+	const struct store_query *query = select->query;
+	size_t position = 0;
+
+	buf_append_string(&select->sql, "SELECT ");
+	for (unsigned i = 0; i < select->entity->column_count; i++) {
+		if (!select->wanted[i])
+			continue;
+		buf_append_string(&select->sql, position++ ? "," : "");
+		put_expression(select, source, i);
+		if ((int)i == query->sort)
+			*ret_sort_at = position;
+		if (i == 0)
+			*ret_id_at = position;
+	}
+	put_from(select, source);
+	if (!source->partition || !query->limit) {
+		put_where(select, source, bounds->filter, bounds->workspace, bounds->after);
+		return;
+	}
+	buf_append_string(&select->sql, " WHERE p.id IN (");
+	put_ids(select, source, bounds);
+	buf_append_char(&select->sql, ')');
+}
+
+static void put_select(struct select *select)
+{
+	size_t sort_at = 0, id_at = 0;
+	struct bounds bounds;
+
+	bind_all(select, &bounds);
+	for (size_t s = 0; s < select->source_count; s++) {
+		buf_append_string(&select->sql, s ? " UNION ALL " : "");
+		put_source(select, &select->sources[s], &bounds, &sort_at, &id_at);
 	}
 	put_order(select, sort_at, id_at);
 	// Workspaces are few and have no id: one page.
-	if (query->limit && query->entity != ENTITY_WORKSPACES)
-		buf_printf(&select->sql, " LIMIT %llu", (unsigned long long)query->limit);
+	if (select->query->limit && select->query->entity != ENTITY_WORKSPACES)
+		buf_printf(&select->sql, " LIMIT %llu", (unsigned long long)select->query->limit);
+}
+
+static void put_count(struct select *select)
+{
+	struct bounds bounds;
+
+	bind_all(select, &bounds);
+	buf_append_string(&select->sql, "SELECT sum(n) FROM (");
+	for (size_t s = 0; s < select->source_count; s++) {
+		const struct source *source = &select->sources[s];
+
+		buf_append_string(&select->sql, s ? " UNION ALL SELECT count(*) AS n" : "SELECT count(*) AS n");
+		if (source->partition && !finding_needs_context(select))
+			buf_printf(&select->sql, " FROM processes_%llu p", (unsigned long long)source->partition);
+		else
+			put_from(select, source);
+		put_where(select, source, bounds.filter, bounds.workspace, bounds.after);
+	}
+	buf_append_char(&select->sql, ')');
+}
+
+// In a lake of one workspace nothing has to be told apart: rows of hosts need no look at whose they are.
+static int workspace_choose(struct select *select, struct store_error *error)
+{
+	__attribute__((cleanup(cleanup_statement))) sqlite3_stmt *statement = NULL;
+	const struct store_query *query = select->query;
+	int status;
+
+	select->workspace = query->workspace;
+	if (!query->workspace || (query->entity != ENTITY_PROCESSES && query->entity != ENTITY_TASKS))
+		return 0;
+	status =
+		sqlite_prepare(select->reader->db,
+			       "SELECT (SELECT min(workspace) FROM hosts)=?1 AND (SELECT max(workspace) FROM hosts)=?1",
+			       false, &statement, error);
+	if (status < 0)
+		return status;
+	sqlite3_bind_text(statement, 1, query->workspace, -1, SQLITE_STATIC);
+	if (sqlite3_step(statement) == SQLITE_ROW && sqlite3_column_int(statement, 0) == 1)
+		select->workspace = NULL;
+	return 0;
 }
 
 // --- where processes are ---------------------------------------------------------------------------
@@ -518,11 +621,16 @@ static int select_run(struct select *select, store_row_fn row, void *data, char 
 		      struct store_error *error)
 {
 	__attribute__((cleanup(cleanup_statement))) sqlite3_stmt *statement = NULL;
-	int status = sources_find(select, error);
+	int status = workspace_choose(select, error);
 
+	if (status == 0)
+		status = sources_find(select, error);
 	if (status < 0)
 		return status;
-	put_select(select, ret_count != NULL);
+	if (ret_count)
+		put_count(select);
+	else
+		put_select(select);
 	if (buf_error(&select->sql) < 0)
 		return store_fail(error, -ENOMEM, "out of memory");
 	status = sqlite_prepare(select->reader->db, select->sql.data, false, &statement, error);

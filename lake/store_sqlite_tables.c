@@ -3,6 +3,7 @@
 // that makes or moves tables happens in one transaction, so that a kill leaves the old state or the new one.
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -18,7 +19,7 @@ static const uint8_t in_context[] = {
 	PROCESSES_cgroup_id,
 };
 
-enum process_place process_place(unsigned column)
+static enum process_place place_of(unsigned column)
 {
 	enum schema_type type = (enum schema_type)schema_entities[ENTITY_PROCESSES].columns[column].type;
 	bool text = type == SCHEMA_TEXT || type == SCHEMA_JSON;
@@ -34,6 +35,26 @@ enum process_place process_place(unsigned column)
 			return text ? PLACE_CONTEXT_DICTIONARY : PLACE_CONTEXT;
 	}
 	return text ? PLACE_ROW_DICTIONARY : PLACE_ROW;
+}
+
+static uint8_t places[PROCESSES_END];
+static pthread_once_t places_once = PTHREAD_ONCE_INIT;
+
+static void places_fill(void)
+{
+	for (unsigned i = 0; i < PROCESSES_END; i++)
+		places[i] = (uint8_t)place_of(i);
+}
+
+const uint8_t *process_places(void)
+{
+	pthread_once(&places_once, places_fill);
+	return places;
+}
+
+enum process_place process_place(unsigned column)
+{
+	return (enum process_place)process_places()[column];
 }
 
 void process_expression(struct buf *sql, unsigned column, uint64_t partition)
@@ -99,6 +120,7 @@ static const char *const other_tables =
 	" WITHOUT ROWID;"
 	"CREATE VIEW workspaces AS SELECT workspace, min(first_seen_ns) AS created_ns, count(*) AS hosts,"
 	" max(revision) AS revision FROM hosts GROUP BY workspace;"
+	"CREATE INDEX hosts_workspace ON hosts(workspace);"
 	"CREATE INDEX runs_start ON runs(start_ns);"
 	"CREATE INDEX runs_revision ON runs(revision);"
 	"CREATE INDEX series_owner ON series(owner_id);"

@@ -21,7 +21,8 @@
 #define NS_PER_MS 1000000ULL
 #define RETRY_BASE_NS NS_PER_S
 #define LOOK_MS 250 // how often an idle streamer looks for new records
-#define REPORT_NS NS_PER_S
+#define REPORT_NS (5 * NS_PER_S) // when nothing changes
+#define REPORT_NEWS_NS (200 * NS_PER_MS)
 #define READ_PAUSE_NS (2 * NS_PER_MS) // doubled before each attempt
 
 enum {
@@ -51,6 +52,7 @@ struct streamer {
 	uint64_t rewound_to; // what the latest 409 asked for
 	uint64_t reported_ns;
 	bool failed_before;
+	bool news; // not reported yet
 };
 
 static volatile sig_atomic_t signalled;
@@ -93,8 +95,10 @@ static void report_send(struct streamer *streamer, enum stream_state state)
 	uint64_t now_ns = clock_boot_ns();
 	int number;
 
-	if (report->state == (uint64_t)state && now_ns - streamer->reported_ns < REPORT_NS)
+	if (report->state == (uint64_t)state &&
+	    now_ns - streamer->reported_ns < (streamer->news ? REPORT_NEWS_NS : REPORT_NS))
 		return;
+	streamer->news = false;
 	streamer->reported_ns = now_ns;
 	report->state = state;
 	report->acked = streamer->cursor.acked;
@@ -162,7 +166,7 @@ __attribute__((format(printf, 3, 4))) static void fail(struct streamer *streamer
 	report->http_status = answer ? answer->status : 0;
 	report->failures++;
 	streamer->attempts++;
-	streamer->failed_before = true;
+	streamer->failed_before = streamer->news = true;
 	if (!told)
 		stream_tell(streamer->setup, true, "%s: %s", streamer->origin, text);
 	report_send(streamer, STREAM_RETRYING);
@@ -269,6 +273,7 @@ static void acknowledge(struct streamer *streamer, uint64_t acked)
 			stream_tell(streamer->setup, true, "the cursor cannot be written: %s", strerror(-result));
 	}
 	spool_reader_release(streamer->gather.reader, acked);
+	streamer->news = true;
 	report->batches++;
 	report->records += batch->records;
 	report->holes += batch->holes;

@@ -97,8 +97,7 @@ static void keeper_report(const struct stream_setup *setup, uint64_t retry_ns, c
 // Waits on the socket (true: its end of file was seen) and on the child.
 static bool keeper_wait(const struct stream_setup *setup, int child_fd, int timeout_ms)
 {
-	struct pollfd fds[2] = {{.fd = setup->report_fd, .events = POLLIN},
-				{.fd = child_fd, .events = POLLIN}};
+	struct pollfd fds[2] = {{.fd = setup->report_fd, .events = POLLIN}, {.fd = child_fd, .events = POLLIN}};
 
 	poll(fds, child_fd >= 0 ? 2 : 1, timeout_ms);
 	return fds[0].revents & (POLLIN | POLLHUP | POLLERR);
@@ -116,8 +115,7 @@ static int keeper_watch(const struct stream_setup *setup, pid_t child, bool *sto
 			continue;
 		}
 		if (!deadline)
-			deadline = clock_boot_ns() + setup->options->stop_wait_ns +
-				   KILL_AFTER_S * NS_PER_S;
+			deadline = clock_boot_ns() + setup->options->stop_wait_ns + KILL_AFTER_S * NS_PER_S;
 		if (clock_boot_ns() >= deadline)
 			kill(child, SIGKILL);
 		poll(&(struct pollfd){.fd = child_fd, .events = POLLIN}, child_fd >= 0, 100);
@@ -129,8 +127,7 @@ static int keeper_watch(const struct stream_setup *setup, pid_t child, bool *sto
 
 static _Noreturn void child_run(struct stream_setup *setup)
 {
-	struct stream_report report = {.version = STREAM_REPORT_VERSION,
-				       .restarts = setup->restarts};
+	struct stream_report report = {.version = STREAM_REPORT_VERSION, .restarts = setup->restarts};
 	int result = stream_confine(setup, &report.landlock, &report.seccomp);
 
 	if (result < 0)
@@ -156,7 +153,8 @@ static _Noreturn void keeper_run(struct stream_setup *setup)
 	int status;
 	pid_t child;
 
-	while (!stopping) {
+	// Told to stop while no child runs: one more delivers what is left.
+	for (;;) {
 		started = clock_boot_ns();
 		child = fork();
 		if (child == 0)
@@ -169,14 +167,12 @@ static _Noreturn void keeper_run(struct stream_setup *setup)
 			pause_s = RESTART_MIN_S;
 		if (!WIFEXITED(status) || WEXITSTATUS(status) != STREAM_EXIT_AGAIN) {
 			say_end(why, sizeof(why), status);
-			stream_tell(setup, true, "%s; it is started again in %llu s", why,
-				    (unsigned long long)pause_s);
+			stream_tell(setup, true, "%s; it is started again in %llu s", why, (unsigned long long)pause_s);
 			keeper_report(setup, pause_s * NS_PER_S, why);
 		}
 		until = clock_boot_ns() + pause_s * NS_PER_S;
 		while (!stopping && clock_boot_ns() < until)
-			stopping = keeper_wait(setup, -1,
-					       (int)((until - clock_boot_ns()) / NS_PER_MS) + 1);
+			stopping = keeper_wait(setup, -1, (int)((until - clock_boot_ns()) / NS_PER_MS) + 1);
 		pause_s = pause_s * 2 > RESTART_MAX_S ? RESTART_MAX_S : pause_s * 2;
 	}
 	_exit(0);
@@ -184,14 +180,12 @@ static _Noreturn void keeper_run(struct stream_setup *setup)
 
 // ---- the collector's side ----------------------------------------------------------------------------------------
 
-int stream_start(const struct stream_options *options, const char *spool_directory,
-		 stream_tell_fn *tell, void *context, struct stream **ret_stream,
-		 char why[STREAM_WHY_SIZE])
+int stream_start(const struct stream_options *options, const char *spool_directory, stream_tell_fn *tell, void *context,
+		 struct stream **ret_stream, char why[STREAM_WHY_SIZE])
 {
 	struct stream_setup setup;
 	struct stream *stream = calloc(1, sizeof(*stream));
-	int pair[2],
-		result = stream ? stream_prepare(options, spool_directory, &setup, why) : -ENOMEM;
+	int pair[2], result = stream ? stream_prepare(options, spool_directory, &setup, why) : -ENOMEM;
 
 	if (result < 0) {
 		free(stream);
@@ -309,9 +303,8 @@ void stream_stop(struct stream *stream)
 
 // ---- by hand -----------------------------------------------------------------------------------------------------
 
-int stream_by_hand(const struct stream_options *options, const char *spool_directory,
-		   const struct stream_hand *hand, char why[STREAM_WHY_SIZE],
-		   struct stream_report *ret_report)
+int stream_by_hand(const struct stream_options *options, const char *spool_directory, const struct stream_hand *hand,
+		   char why[STREAM_WHY_SIZE], struct stream_report *ret_report)
 {
 	struct stream_setup setup;
 	int result = stream_prepare(options, spool_directory, &setup, why);

@@ -406,8 +406,6 @@ void stream_http_enrol(struct stream_http *http, const struct stream_identity *i
 	json_put_string(&json, "machine_id", http->setup->machine_id[0] ? http->setup->machine_id : NULL);
 	json_close_object(&json);
 	headers = headers_common(http->setup->token.data, "application/json", &failed);
-	if (identity->token[0])
-		headers = header_add(headers, &failed, "Tracer-Agent-Token: %s", identity->token);
 	failed |= buf_error(&body) < 0;
 	request(http, "/api/v1/enrol", failed ? NULL : headers, body.data, body.length, answer);
 	curl_slist_free_all(headers);

@@ -37,7 +37,7 @@ const char *datalake_store_directory(const struct datalake_options *options);
 int datalake_become(const struct datalake_options *options);
 
 // Becomes the owner of the state directory, so that what a command writes there the server can read. -errno, printed.
-int datalake_become_owner(const char *state);
+int datalake_become_owner(const struct datalake_options *options);
 
 // "http://127.0.0.1:7070" of the first address that is listened on.
 void datalake_url(const struct datalake_options *options, char *out, size_t size);

@@ -159,24 +159,19 @@ int datalake_become(const struct datalake_options *options)
 	return result < 0 ? fail(options->user, result) : 0;
 }
 
-int datalake_become_owner(const char *state)
+int datalake_become_owner(const struct datalake_options *options)
 {
 	struct stat info;
-	int result;
 
 	if (geteuid() != 0)
 		return 0;
-	if (stat(state, &info) < 0)
-		return fail(state, -errno);
-	if (info.st_uid == 0)
-		return 0;
-	if (setgroups(0, NULL) < 0)
-		return fail(state, -errno);
-	result = setresgid(info.st_gid, info.st_gid, info.st_gid) < 0 ||
-				 setresuid(info.st_uid, info.st_uid, info.st_uid) < 0
-			 ? -errno
-			 : 0;
-	return result < 0 ? fail(state, result) : 0;
+	// Before the first start of the server there is none yet.
+	if ((stat(options->state, &info) < 0 && errno == ENOENT) || info.st_uid == 0)
+		return datalake_become(options);
+	if (setgroups(0, NULL) < 0 || setresgid(info.st_gid, info.st_gid, info.st_gid) < 0 ||
+	    setresuid(info.st_uid, info.st_uid, info.st_uid) < 0)
+		return fail(options->state, -errno);
+	return 0;
 }
 
 void datalake_url(const struct datalake_options *options, char *out, size_t size)

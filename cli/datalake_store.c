@@ -19,7 +19,7 @@ static int open_store(const struct datalake_options *options, bool read_only, st
 {
 	const struct store_options store_options = {.read_only = read_only};
 	struct store_error why = {0};
-	int result = datalake_become_owner(options->state);
+	int result = datalake_become_owner(options);
 
 	if (result < 0)
 		return EXIT_REFUSED;

@@ -158,7 +158,7 @@ static void tokens_cleanup(struct tokens **tokens)
 
 static int tokens_get(const struct datalake_options *options, struct tokens **ret_tokens)
 {
-	int result = datalake_become_owner(options->state);
+	int result = datalake_become_owner(options);
 
 	if (result < 0)
 		return EXIT_REFUSED;
@@ -231,7 +231,7 @@ int datalake_certificate(struct args *args, const struct datalake_options *optio
 
 	if (args->operand_count != 1)
 		return args_usage(args, "certificate takes no operands");
-	result = datalake_become_owner(options->state);
+	result = datalake_become_owner(options);
 	if (result < 0)
 		return EXIT_REFUSED;
 	snprintf(chain, sizeof(chain), "%s", options->tls_certificate);

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <sodium.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -215,21 +216,48 @@ int token_file_append_event(struct tokens *tokens, const char *event, const char
 
 // ---- opening -----------------------------------------------------------------------------------
 
-// The key is made once, before the first token, and never again: without it no token can be checked.
-static int key_open(struct tokens *tokens, const char *directory)
+static int key_read(struct tokens *tokens)
 {
 	CLEANUP(cleanup_close) int fd = openat(tokens->directory_fd, TOKEN_KEY_FILE, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-	CLEANUP(buf_free) struct buf path = BUF_INIT;
 
-	if (fd >= 0)
-		return read(fd, tokens->key, sizeof(tokens->key)) == sizeof(tokens->key) ? 0 : -EBADMSG;
-	if (errno != ENOENT)
+	if (fd < 0)
 		return -errno;
+	return read(fd, tokens->key, sizeof(tokens->key)) == sizeof(tokens->key) ? 0 : -EBADMSG;
+}
+
+static int key_write(struct tokens *tokens, const char *name)
+{
+	unsigned char key[TOKEN_KEY_BYTES];
+	CLEANUP(cleanup_close)
+	int fd = openat(tokens->directory_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+	int result;
+
+	if (fd < 0)
+		return -errno;
+	randombytes_buf(key, sizeof(key));
+	result = fs_write_all(fd, key, sizeof(key));
+	sodium_memzero(key, sizeof(key));
+	return result < 0 ? result : fsync(fd) < 0 ? -errno : 0;
+}
+
+// The key is made once, before the first token, and never again: without it no token can be checked. Of two that start
+// together the first one's stays.
+static int key_open(struct tokens *tokens)
+{
+	char name[32];
+	int result = key_read(tokens);
+
+	if (result != -ENOENT)
+		return result;
 	if (faccessat(tokens->directory_fd, TOKEN_FILE, F_OK, 0) == 0)
-		return -EBADMSG;
-	randombytes_buf(tokens->key, sizeof(tokens->key));
-	buf_printf(&path, "%s/%s", directory, TOKEN_KEY_FILE);
-	return buf_error(&path) < 0 ? -ENOMEM : fs_replace(path.data, tokens->key, sizeof(tokens->key), 0600);
+		return key_read(tokens) == 0 ? 0 : -EBADMSG;
+	snprintf(name, sizeof(name), TOKEN_KEY_FILE ".%08x", randombytes_random());
+	result = key_write(tokens, name);
+	if (!result && linkat(tokens->directory_fd, name, tokens->directory_fd, TOKEN_KEY_FILE, 0) < 0 &&
+	    errno != EEXIST)
+		result = -errno;
+	unlinkat(tokens->directory_fd, name, 0);
+	return result < 0 ? result : key_read(tokens);
 }
 
 static int file_open(struct tokens *tokens, const char *directory)
@@ -242,7 +270,7 @@ static int file_open(struct tokens *tokens, const char *directory)
 	tokens->directory_fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (tokens->directory_fd < 0)
 		return -errno;
-	result = key_open(tokens, directory);
+	result = key_open(tokens);
 	if (result < 0)
 		return result;
 	fd = openat(tokens->directory_fd, TOKEN_FILE, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);

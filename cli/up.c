@@ -59,6 +59,8 @@ int up_start(struct up *up, struct up_words *words, int output, pid_t *ret_pid)
 	loop_restore_signals(up->loop);
 	if (output >= 0)
 		dup2(output, STDOUT_FILENO);
+	if (up->input >= 0)
+		dup2(up->input, STDIN_FILENO);
 	if (strchr(words->list[0], '/'))
 		execv(words->list[0], words->list);
 	else
@@ -378,7 +380,7 @@ static int places(struct up *up, const char *directory)
 int command_up(int argc, char **argv)
 {
 	struct args args = args_of("up", argc, argv);
-	struct up up = {.listen = "127.0.0.1:7070", .log_level = "info"};
+	struct up up = {.listen = "127.0.0.1:7070", .log_level = "info", .input = -1};
 	const char *directory = NULL;
 
 	while (args_next(&args)) {

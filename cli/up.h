@@ -26,6 +26,7 @@ struct up {
 	char directory[UP_PATH_SIZE]; // empty: the usual places
 	struct loop *loop;
 	pid_t datalake, collect; // 0: does not run
+	int input; // what the next child reads; -1: what we do
 	bool stopping;
 	int code;
 };

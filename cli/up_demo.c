@@ -3,10 +3,12 @@
 // comes from the datalake, once the spool says that nothing of it is on its way any more.
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 #include <yyjson.h>
 
 #include "cli/command.h"
@@ -99,20 +101,39 @@ static bool wait_arrived(const struct up *up)
 	return false;
 }
 
+// As a person would: typed into a shell, below which a run begins (rules/hosts.yaml).
+static int pipeline_run(struct up *up)
+{
+	char path[UP_PATH_SIZE + 64], typed[UP_PATH_SIZE + 64];
+	struct up_words shell = {0};
+	int result, input;
+
+	snprintf(path, sizeof(path), "%s/typed", up->directory);
+	snprintf(typed, sizeof(typed), "'%s/demo/pipeline.sh'\n", up->directory);
+	result = fs_replace(path, typed, strlen(typed), 0644);
+	if (result < 0)
+		return result;
+	input = open(path, O_RDONLY | O_CLOEXEC);
+	if (input < 0)
+		return -errno;
+	up_word(&shell, "/bin/sh");
+	up->input = input;
+	result = up_run(up, &shell, NULL);
+	up->input = -1;
+	close(input);
+	return result;
+}
+
 int up_demo(struct up *up)
 {
-	struct up_words pipeline = {0}, show = {0};
-	char script[UP_PATH_SIZE + 64];
+	struct up_words show = {0};
 	int result = unpack(up->directory);
 
 	if (result < 0)
 		return fail(up->directory, strerror(-result));
 	if (!collect_wait_ready(up))
 		return fail("the collector", "it records nothing after 30 s");
-	snprintf(script, sizeof(script), "%s/demo/pipeline.sh", up->directory);
-	up_word(&pipeline, "/bin/sh");
-	up_word(&pipeline, script);
-	result = up_run(up, &pipeline, NULL);
+	result = pipeline_run(up);
 	if (result != 0)
 		log_warn("the pipeline ended with exit code %d", result);
 	if (!wait_arrived(up))

@@ -20,6 +20,7 @@
 #include "core/privs.h"
 #include "lake/api_route.h"
 #include "lake/certificate.h"
+#include "lake/health.h"
 #include "lake/ingest.h"
 #include "lake/landing.h"
 #include "lake/sandbox.h"
@@ -42,6 +43,7 @@ struct datalake {
 	struct ingest *ingest;
 	struct landing *landing;
 	struct api_routes *api;
+	struct health *health;
 	bool tls, link;
 	char trouble[320];
 };
@@ -100,6 +102,8 @@ static void on_watch(void *context, uint64_t now_ns)
 		log_info("store: works again");
 	}
 	memcpy(datalake->trouble, trouble, sizeof(trouble));
+	if (health_trouble(datalake->health, trouble, sizeof(trouble)))
+		log_warn("stitching runs over hosts: %s; it begins anew", trouble);
 }
 
 // ---- opening -------------------------------------------------------------------------------------
@@ -266,6 +270,8 @@ static int rooms_bind(struct datalake *datalake)
 					&datalake->api, &why);
 	if (!result)
 		result = landing_new(datalake->server, datalake->store, &datalake->landing);
+	if (!result)
+		result = health_new(datalake->store, datalake->server, datalake->ingest, &datalake->health, &why);
 	return result < 0 ? refuse("", strerror(-result)) : EXIT_OK;
 }
 
@@ -373,6 +379,7 @@ static void datalake_close(struct datalake *datalake)
 	server_free(datalake->server);
 	landing_free(datalake->landing);
 	api_routes_free(datalake->api);
+	health_free(datalake->health);
 	ingest_free(datalake->ingest);
 	store_close(datalake->store);
 	certificate_free(datalake->certificate);

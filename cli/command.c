@@ -306,6 +306,23 @@ const struct command commands[] = {
 		.exits = ASK_EXITS,
 	},
 	{
+		.name = "export",
+		.function = command_export,
+		.summary = "Write a run of the lake for another tool",
+		.usage = "[OPTION...] RUN",
+		.description = "Writes RUN, with its parts on all hosts, as trace (Nextflow's trace.txt), snakemake "
+			       "(its benchmark table), csv (every process), ndjson (runs, tasks, tools and processes), "
+			       "perfetto (for ui.perfetto.dev) or otlp (an OpenTelemetry trace). What is not known "
+			       "is absent, or what the format has for it; docs/export.md has the columns.",
+		.options = OPTIONS({"format", 'f', "trace|snakemake|csv|ndjson|perfetto|otlp",
+				    "What to write (default: ndjson)"},
+				   {"output", 'o', "FILE", "Where to, instead of standard output"}, ASK_WHERE_OPTIONS),
+		.examples = EXAMPLES({"tracer export --format perfetto -o run.perfetto-trace pipeline.sh",
+				      "A timeline for the browser"},
+				     {"tracer export --format trace main.nf > trace.txt", "For what reads Nextflow's"}),
+		.exits = ASK_EXITS,
+	},
+	{
 		.name = "tasks",
 		.function = command_rows,
 		.summary = "List the tasks of runs",

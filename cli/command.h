@@ -118,6 +118,7 @@ int command_ps(int argc, char **argv);
 int command_report(int argc, char **argv);
 int command_rows(int argc, char **argv); // runs, tasks, tools, processes, hosts
 int command_show(int argc, char **argv);
+int command_export(int argc, char **argv);
 int command_spool(int argc, char **argv);
 int command_sql(int argc, char **argv);
 int command_status(int argc, char **argv);

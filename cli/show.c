@@ -37,8 +37,14 @@ static void show_report_free(struct report **report)
 	report_free(*report);
 }
 
+enum { SHOW_PARTS_MAX = 64 }; // named with the reason; more are only counted
+
 struct show {
 	struct ask *ask;
+	struct {
+		char id[24], host[64];
+	} parts[SHOW_PARTS_MAX];
+	size_t part_count; // all of them
 	FILE *records;
 	const char *kind;
 	uint64_t processes;
@@ -114,6 +120,11 @@ static int show_part(struct show *show, const char *id)
 	document = yyjson_read(answer.body.data, answer.body.length, 0);
 	run = yyjson_doc_get_root(document);
 	end = yyjson_obj_get(run, "end_ns");
+	if (show->part_count < SHOW_PARTS_MAX) {
+		snprintf(show->parts[show->part_count].id, sizeof(show->parts[0].id), "%s", id);
+		snprintf(show->parts[show->part_count].host, sizeof(show->parts[0].host), "%s", show_text(run, "host"));
+	}
+	show->part_count++;
 	span[0] = yyjson_get_uint(yyjson_obj_get(run, "start_ns"));
 	// A loss is noticed a little after it happened.
 	span[1] = yyjson_is_uint(end) && yyjson_obj_get(run, "living") &&
@@ -128,6 +139,41 @@ static int show_part(struct show *show, const char *id)
 		exit_code = show_fetch(show, "gap", "/api/v1/gaps", "host_id", show_text(run, "host_id"),
 				       "room,reason,count", span);
 	return exit_code;
+}
+
+// Why a part is one: by the join of the greatest confidence.
+static void show_why(struct show *show, struct report *report, yyjson_val *part, size_t number)
+{
+	char note[320];
+
+	snprintf(note, sizeof(note), "part on %s: %s (%s)", show->parts[number].host, show_text(part, "why"),
+		 show_text(part, "key"));
+	report_note(report, note);
+}
+
+static void show_joins(struct show *show, struct report *report)
+{
+	for (size_t i = 0; show->part_count > 1 && i < show->part_count && i < SHOW_PARTS_MAX; i++) {
+		CLEANUP(ask_answer_free) struct ask_answer answer = {0};
+		CLEANUP(show_document_free) yyjson_doc *document = NULL;
+		CLEANUP(arena_free) struct arena arena;
+		struct query_parameters parameters = {.arena = &arena};
+		yyjson_val *join;
+
+		arena_init(&arena, 4096);
+		if (query_parameters_add(&parameters, "run_id", show->parts[i].id) < 0 ||
+		    query_parameters_add(&parameters, "sort", "-confidence") < 0 ||
+		    query_parameters_add(&parameters, "how.ne", "weak") < 0 ||
+		    query_parameters_add(&parameters, "limit", "1") < 0 ||
+		    ask_answer(show->ask, "/api/v1/joins", &parameters, "ndjson", NULL, &answer) >= 0)
+			return;
+		document = yyjson_read(answer.body.data, answer.body.length, YYJSON_READ_STOP_WHEN_DONE);
+		join = yyjson_doc_get_root(document);
+		if (join)
+			show_why(show, report, join, i);
+	}
+	if (show->part_count > SHOW_PARTS_MAX)
+		report_note(report, "more parts than are named here");
 }
 
 static int show_print(struct show *show, uint64_t expected)
@@ -155,6 +201,7 @@ static int show_print(struct show *show, uint64_t expected)
 			 (unsigned long long)(expected - show->processes), (unsigned long long)expected);
 		report_note(report, note);
 	}
+	show_joins(show, report);
 	outcome.still_running = report->outcome.still_running;
 	report_finish(report, &outcome);
 	ui_init(&ui, stdout);

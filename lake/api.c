@@ -462,6 +462,8 @@ static void api_entity(struct api *api, const struct schema_entity *entity, cons
 		api_one(api, which, id);
 	else if (which == ENTITY_RUNS && !strcmp(rest + length, "/tree"))
 		api_tree(api, id);
+	else if (which == ENTITY_RUNS && !strcmp(rest + length, "/export"))
+		api_export(api, id);
 	else
 		api_problem(api, 404, "not_found", "nothing at this path");
 }

@@ -70,6 +70,7 @@ int api_row(struct api *api, enum schema_entity_id entity, uint64_t id, union la
 void api_list(struct api *api, enum schema_entity_id entity);
 void api_one(struct api *api, enum schema_entity_id entity, uint64_t id);
 void api_tree(struct api *api, uint64_t id); // lake/api_tree.c
+void api_export(struct api *api, uint64_t id); // lake/api_export.c
 void api_points(struct api *api); // lake/api_points.c
 void api_sql(struct api *api); // lake/api_sql.c
 void api_schema(struct api *api);

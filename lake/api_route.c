@@ -132,6 +132,7 @@ static void route_fill(struct api_routes *routes)
 			route_add(routes, schema_entities[id].name, "/{id}");
 	}
 	route_add(routes, "runs", "/{id}/tree");
+	route_add(routes, "runs", "/{id}/export");
 	route_add(routes, "points", "");
 	route_add(routes, "schema", "");
 	route_add(routes, "tail", "")->handler = api_tail;

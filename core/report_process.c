@@ -174,6 +174,8 @@ static void report_fill_images(const struct process *process, struct report_proc
 int report_process_end(struct report *report, const struct process *process)
 {
 	static const struct counters nothing;
+	// What ran before the recording counts from its beginning on.
+	const struct counters *from = process->seeded ? &process->images->at_start : &nothing;
 	struct report_process out = {
 		.start_ns = process->start_boot_ns,
 		.end_ns = process->exit_boot_ns ? process->exit_boot_ns : process->counters_boot_ns,
@@ -190,7 +192,7 @@ int report_process_end(struct report *report, const struct process *process)
 		out.end_ns = out.start_ns;
 	report_fill_runs(process, &out);
 	report_fill_images(process, &out);
-	report_share(&nothing, &process->counters, out.value);
+	report_share(from, &process->counters, out.value);
 	report_waits(process, out.value);
 	report_command(out.command, process->image->args, process->image->args_size);
 	if (!out.command[0])

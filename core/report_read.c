@@ -24,6 +24,7 @@ struct read {
 		open; // identities of processes with an opening record and no closing one; 0 is free
 	uint64_t open_count;
 	uint64_t records;
+	uint64_t begin_ns; // of the recording: its host record; UNKNOWN before that
 };
 
 static uint64_t read_u64(yyjson_val *object, const char *key)
@@ -218,6 +219,41 @@ static void read_images(yyjson_val *record, struct report_process *process)
 	}
 }
 
+static uint64_t read_scaled(uint64_t value, uint64_t part, uint64_t whole)
+{
+	return value == UNKNOWN ? UNKNOWN : (uint64_t)((double)value * ((double)part / (double)whole));
+}
+
+// Of a process that ran before the recording began the record has the whole, its programs only what came after.
+static void read_before(const struct read *read, yyjson_val *record, struct report_process *process)
+{
+	static const enum report_figure shared[] = {
+		REPORT_CPU,   REPORT_RUN_DELAY, REPORT_MINOR_FAULTS, REPORT_MAJOR_FAULTS,
+		REPORT_RCHAR, REPORT_WCHAR,	REPORT_READ,	     REPORT_WRITE,
+	};
+	yyjson_val *images = yyjson_obj_get(record, "images"), *value;
+	yyjson_arr_iter each = yyjson_arr_iter_with(images);
+	uint64_t sums[REPORT_FIGURE_END] = {0}, cpu_ns = process->value[REPORT_CPU];
+	struct report_image image;
+
+	if (read->begin_ns == UNKNOWN || process->start_ns >= read->begin_ns || !yyjson_arr_size(images))
+		return;
+	while ((value = yyjson_arr_iter_next(&each))) {
+		read_image(value, &image);
+		read_add_values(sums, image.value);
+	}
+	for (size_t i = 0; i < sizeof(shared) / sizeof(shared[0]); i++) {
+		uint64_t *whole = &process->value[shared[i]];
+
+		if (*whole != UNKNOWN && sums[shared[i]] < *whole)
+			*whole = sums[shared[i]];
+	}
+	if (cpu_ns == UNKNOWN || !cpu_ns || sums[REPORT_CPU] >= cpu_ns)
+		return;
+	process->value[REPORT_USER] = read_scaled(process->value[REPORT_USER], sums[REPORT_CPU], cpu_ns);
+	process->value[REPORT_SYSTEM] = read_scaled(process->value[REPORT_SYSTEM], sums[REPORT_CPU], cpu_ns);
+}
+
 static void read_run(yyjson_val *record, struct report_process *process)
 {
 	const char *id = read_text(record, "run");
@@ -266,6 +302,7 @@ static int read_process(struct read *read, yyjson_val *record)
 	process.end.oom = yyjson_get_bool(yyjson_obj_get(record, "oom"));
 	process.end.oom_limit = read_text(record, "oom_limit");
 	read_values(record, process.value);
+	read_before(read, record, &process);
 	read_run(record, &process);
 	read_images(record, &process);
 	read_command(record, process.command);
@@ -280,6 +317,8 @@ static void read_host(struct read *read, yyjson_val *record)
 	const char *host = read_text(record, "host");
 	uint64_t cpus = read_u64(record, "cpu_count");
 
+	if (read->begin_ns == UNKNOWN)
+		read->begin_ns = read_u64(record, "time_ns");
 	if (!setup->host && host)
 		setup->host = arena_strndup(&read->report->arena, host,
 					    strnlen(host, REPORT_TEXT_MAX - 1));
@@ -348,7 +387,7 @@ int report_read(struct report *report, FILE *file)
 {
 	CLEANUP(cleanup_free) char *line = malloc(READ_LINE_MAX);
 	CLEANUP(cleanup_free) uint64_t *open = calloc(READ_OPEN_MAX, sizeof(*open));
-	struct read read = {.report = report, .open = open};
+	struct read read = {.report = report, .open = open, .begin_ns = UNKNOWN};
 	size_t length;
 
 	if (!line || !open)

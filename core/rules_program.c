@@ -205,6 +205,9 @@ static size_t version_start(const char *name, size_t length)
 		if ((name[i] != '-' && name[i] != '_') || digit >= length ||
 		    !isdigit((unsigned char)name[digit]))
 			continue;
+		// A compiler's target: "x86_64-linux-gnu-as".
+		if (i == 3 && !strncmp(name, "x86_64-", 7))
+			continue;
 		size_t rest = digit + strspn(name + digit, "0123456789.abcdefrcp");
 		if (rest >= length || name[rest] == '-' || name[rest] == '+')
 			return i;

@@ -2,6 +2,7 @@
 """Every process of every workload against the workload's own truth: present, right, counted once."""
 
 import json
+import shutil
 import subprocess
 import time
 
@@ -137,6 +138,35 @@ def test_running_processes_are_seeded(tmp_path):
     assert len(found) == 1, f"{len(found)} records of a process that ran before"
     assert found[0]["exit_code"] == 41
     assert found[0]["args"] == ["sh", "-c", "sleep 3; exit 41"]
+
+
+def test_report_counts_from_the_beginning_of_the_recording(tmp_path):
+    """What a process used before is in its record, and in no row or total of the report."""
+    burner, output = tmp_path / "burner", tmp_path / "out.ndjson"
+    shutil.copy("/bin/sh", burner)
+    loop = "i=0; while [ $i -lt 1500000 ]; do i=$((i + 1)); done; echo; read -r line; exit 42"
+    with subprocess.Popen([burner, "-c", loop], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as before:
+        before.stdout.readline()
+        driver = ["sh", "-c", f"sleep 0.5; echo >/proc/{before.pid}/fd/0; sleep 0.5"]
+        recording = tracer.run(driver, output, options=["--system"], check=0)
+        assert before.wait() == 42
+    process, = [process for process in recording.processes if process["exit_code"] == 42]
+    assert process["cpu_ns"] > 200_000_000, "too little to tell"
+    after_ns = sum(image.get("cpu_ns", 0) for image in process["images"])
+    assert after_ns < 50_000_000
+    done = subprocess.run([tracer.BINARY, "report", "--json", output], check=True, capture_output=True, text=True)
+    report = json.loads(done.stdout)
+    rows = {}
+
+    def walk(row):
+        if row.get("name") == "burner":
+            rows[row["name"]] = row
+        for below in row.get("rows", []):
+            walk(below)
+
+    walk(report)
+    assert rows["burner"]["cpu_ns"] == after_ns
+    assert report["cpu_ns"] == sum(row["cpu_ns"] for row in report["rows"])
 
 
 def test_host_cpu_sum(tmp_path):

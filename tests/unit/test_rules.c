@@ -221,6 +221,7 @@ static const struct naming namings[] = {
 	{NULL, "nice|bwa", "nice"},
 	{NULL, "/home/u/bin/my-own-tool|sub", "my-own-tool"},
 	{"/usr/bin/x86_64-linux-gnu-gcc-12", "gcc|-c|x.c", "gcc"},
+	{NULL, "x86_64-linux-gnu-as|--64|-o|x.o|x.s", "x86_64-linux-gnu-as"},
 	{NULL, "STAR|--runMode|alignReads", "STAR"},
 	{NULL, "makeblastdb|-in|x", "makeblastdb"},
 	{"/usr/bin/python3.11", "python|/w/.snakemake/scripts/tmpab12cd34.plot.py",

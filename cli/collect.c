@@ -24,6 +24,7 @@
 #include "core/config.h"
 #include "core/fallback.h"
 #include "core/privs.h"
+#include "core/proc_read.h"
 #include "core/spool.h"
 #include "core/status.h"
 #include "core/stream.h"
@@ -106,6 +107,7 @@ struct collect {
 	struct loop *loop;
 	struct agent *agent;
 	struct fallback *fallback; // NULL: BPF
+	char without_bpf[256];
 	struct agent_sink sink;
 	struct loop_timer *spool_timer;
 	uint64_t spool_interval_ns;
@@ -248,6 +250,7 @@ static int fallback_start(struct collect *collect, struct agent_options *options
 
 	if (why->length)
 		log_warn("no BPF: %s", why->data);
+	snprintf(collect->without_bpf, sizeof(collect->without_bpf), "%s", why->length ? why->data : "");
 	buf_reset(why);
 	options->fallback = true;
 	result = agent_new(options, &collect->agent, why);
@@ -280,7 +283,12 @@ static int agent_open(struct collect *collect)
 	options.sample_ns = collect->options.sample_interval_ns;
 	options.ring_bytes = collect->options.ring_bytes;
 	options.modules = &collect->module_options;
-	result = source_is(collect, "bpf") ? agent_new(&options, &collect->agent, &why) : -ENOTSUP;
+	result = -ENOTSUP;
+	if (source_is(collect, "bpf") && !proc_in_first_pid_namespace())
+		buf_append_string(&why, "BPF names other pids than those of this pid namespace (a container shows the "
+					"host's with --pid=host, or hostPID)");
+	else if (source_is(collect, "bpf"))
+		result = agent_new(&options, &collect->agent, &why);
 	// Bad rules (-EINVAL) are bad from any source.
 	if (result < 0 && result != -EINVAL && strcmp(collect->options.source, "bpf") != 0)
 		result = fallback_start(collect, &options, &why);
@@ -408,6 +416,8 @@ static int collect_open(struct collect *collect)
 							   .spool = collect->spool,
 							   .stream = collect->stream,
 							   .stream_url = collect->stream_options.url,
+							   .fallback = collect->fallback,
+							   .without_bpf = collect->without_bpf,
 							   .start_boot_ns = collect->start_boot_ns };
 		collect_status_open(&collect->status, collect->options.status_socket,
 				    collect->options.status_processes_socket, collect->options.status_group);

@@ -11,6 +11,7 @@
 #include "core/agent.h"
 #include "core/base/json.h"
 #include "core/base/log.h"
+#include "core/fallback.h"
 #include "core/spool.h"
 #include "core/status.h"
 #include "core/stream.h"
@@ -110,6 +111,26 @@ static void status_put_sockets(const struct collect_status *status, struct json 
 	json_close_object(json);
 }
 
+static void put_sentence(void *context, const char *sentence)
+{
+	json_string(context, sentence);
+}
+
+// Where processes are read from, and what that cannot see.
+static void status_put_source(const struct collect_status *status, struct json *json)
+{
+	bool events = status->fallback && fallback_tier(status->fallback) == FALLBACK_NETLINK;
+
+	json_put_string(json, "source", !status->fallback ? "bpf" : events ? "events" : "proc");
+	json_put_string(json, "without_bpf",
+			status->fallback && status->without_bpf[0] ? status->without_bpf : NULL);
+	json_key(json, "missing");
+	json_open_array(json);
+	if (status->fallback)
+		fallback_missing(status->fallback, put_sentence, json);
+	json_close_array(json);
+}
+
 static void status_fill(void *context, struct buf *out)
 {
 	const struct collect_status *status = context;
@@ -119,6 +140,7 @@ static void status_fill(void *context, struct buf *out)
 	json_put_string(&json, "kind", "status");
 	json_put_u64(&json, "time_ns", clock_real_ns());
 	status_write_self(&json, status->start_boot_ns);
+	status_put_source(status, &json);
 	agent_status(status->agent, &json);
 	status_put_spool(status->spool, &json);
 	status_put_stream(status, &json);

@@ -17,6 +17,8 @@ struct collect_status {
 	const struct spool *spool;
 	struct stream *stream; // NULL: nothing is delivered
 	const char *stream_url;
+	struct fallback *fallback; // NULL: BPF
+	const char *without_bpf; // why not; "": it was not asked for
 	uint64_t start_boot_ns;
 	// Own.
 	struct status_server *state, *processes;

@@ -64,6 +64,32 @@ static void status_self(const struct status_view *view, yyjson_val *root)
 	fprintf(view->ui.out, "%s\n", ui_bytes(memory, status_u64(root, "rss_bytes")));
 }
 
+static void status_source(const struct status_view *view, yyjson_val *root)
+{
+	yyjson_arr_iter each = yyjson_arr_iter_with(yyjson_obj_get(root, "missing"));
+	const char *source = yyjson_get_str(yyjson_obj_get(root, "source"));
+	const char *reason = yyjson_get_str(yyjson_obj_get(root, "without_bpf"));
+	bool events = source && !strcmp(source, "events");
+	yyjson_val *sentence;
+	char text[400];
+
+	if (!source)
+		return;
+	status_label(view, "source");
+	fprintf(view->ui.out, "%s\n",
+		!strcmp(source, "bpf") ? "BPF" : events ? "process events (netlink)" : "/proc, at intervals");
+	if (reason) {
+		status_label(view, "no BPF");
+		ui_fit(&view->ui, text, sizeof(text), reason, view->ui.width - 19);
+		fprintf(view->ui.out, "%s\n", text);
+	}
+	while ((sentence = yyjson_arr_iter_next(&each))) {
+		status_label(view, "missing");
+		ui_fit(&view->ui, text, sizeof(text), yyjson_get_str(sentence), view->ui.width - 19);
+		fprintf(view->ui.out, "%s\n", text);
+	}
+}
+
 static void status_modules(struct status_view *view, yyjson_val *root)
 {
 	yyjson_arr_iter each = yyjson_arr_iter_with(yyjson_obj_get(root, "modules"));
@@ -325,6 +351,7 @@ static int status_print(yyjson_val *root, bool quiet)
 	ui_init(&view.ui, stdout);
 	view.ui.out = nowhere ? nowhere : stdout;
 	status_self(&view, root);
+	status_source(&view, root);
 	status_modules(&view, root);
 	status_rings(&view, root);
 	status_records(&view, root);

@@ -97,6 +97,11 @@ static int open_one(struct agent *agent, struct loop *loop, enum fallback_tier t
 	return 0;
 }
 
+enum fallback_tier fallback_tier(const struct fallback *fallback)
+{
+	return fallback->tier;
+}
+
 int fallback_open(struct agent *agent, struct loop *loop, enum fallback_tier tier,
 		  const struct fallback_options *options, struct fallback **ret_fallback,
 		  char why[FALLBACK_WHY_SIZE])

@@ -53,3 +53,6 @@ void fallback_missing(struct fallback *fallback, void (*visit)(void *context, co
 
 // After agent_finish(); takes NULL.
 void fallback_free(struct fallback *fallback);
+
+// FALLBACK_NETLINK or FALLBACK_PROC: the one that works.
+enum fallback_tier fallback_tier(const struct fallback *fallback);

@@ -16,12 +16,25 @@
 
 int probe_btf(struct btf **ret_btf)
 {
+	// What is missing is said by the caller, in a sentence; libbpf would print its own before that.
+	libbpf_print_fn_t before = libbpf_set_print(NULL);
 	struct btf *btf = btf__load_vmlinux_btf();
+	int error = errno;
 
+	libbpf_set_print(before);
 	if (!btf)
-		return -errno;
+		return -error;
 	*ret_btf = btf;
 	return 0;
+}
+
+static uint32_t possible_cpus(void)
+{
+	libbpf_print_fn_t before = libbpf_set_print(NULL);
+	int cpus = libbpf_num_possible_cpus();
+
+	libbpf_set_print(before);
+	return cpus > 0 ? (uint32_t)cpus : 1;
 }
 
 // btf_trace_NAME is a pointer to a function whose first parameter is the tracer's own.
@@ -77,14 +90,13 @@ static uint32_t hierarchy_of(const char *controller)
 void probe_host(const struct btf *btf, const struct cgroup_table *cgroups, struct host_env *ret_env)
 {
 	const char *controller = cgroups ? cgroup_table_controller(cgroups) : NULL;
-	int cpus = libbpf_num_possible_cpus();
 	char name[64];
 	int subsystem;
 
 	*ret_env = (struct host_env){
 		.btf = btf != NULL,
 		.page_size = (uint32_t)sysconf(_SC_PAGESIZE),
-		.cpu_count = cpus > 0 ? (uint32_t)cpus : 1,
+		.cpu_count = possible_cpus(),
 		.clock_tick_hz = (uint64_t)sysconf(_SC_CLK_TCK),
 		.cgroup_subsystem = -1,
 	};

@@ -5,11 +5,15 @@ The workloads of tests/accuracy say what really happened. What a source cannot s
 guessed: a record may lack a figure, but what it has must be right for the quality it claims.
 """
 
+import contextlib
 import json
 import os
+import re
 import shutil
+import signal
 import subprocess
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
@@ -301,3 +305,51 @@ def test_in_a_pid_namespace_foreign_pids_are_not_believed(place):
     result = subprocess.run([*inside, *command], cwd=folder, capture_output=True, text=True)
     assert result.returncode == 9
     assert {8, 9} <= {process["exit_code"] for process in Recording(folder, result).processes}
+
+
+@contextlib.contextmanager
+def collecting(tmp_path, *arguments, inside=()):
+    """A collector, inside a command such as unshare; its state as tracer status --json gives it."""
+    socket = tmp_path / "status.sock"
+    process = subprocess.Popen([*inside, TRACER, "collect", "--spool", tmp_path / "spool", "--status-socket", socket,
+                                "--status-processes-socket", "", *arguments], stderr=subprocess.DEVNULL,
+                               start_new_session=True)
+    try:
+        deadline = time.monotonic() + 20
+        while not socket.exists():
+            assert process.poll() is None and time.monotonic() < deadline, "the collector did not start"
+            time.sleep(0.05)
+        yield socket
+    finally:
+        os.killpg(process.pid, signal.SIGTERM)
+        process.wait(20)
+
+
+@pytest.mark.parametrize("source, words", [("bpf", "BPF"), ("events", "process events (netlink)"),
+                                           ("proc", "/proc, at intervals")])
+def test_status_tells_the_source(source, words, tmp_path):
+    with collecting(tmp_path, "--source", source) as socket:
+        status = [TRACER, "status", "--socket", socket]
+        state = json.loads(subprocess.run([*status, "--json"], capture_output=True, check=False).stdout)
+        assert state["source"] == source
+        assert bool(state["missing"]) == (source != "bpf")
+        text = subprocess.run(status, capture_output=True, text=True, check=False).stdout
+        assert re.search(rf"^ +source +{re.escape(words)}$", text, re.M), text
+
+
+def test_collector_inside_a_pid_namespace(tmp_path):
+    """BPF's pids are the host's: left alone it takes /proc and says why, told to it refuses."""
+    inside = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
+    with collecting(tmp_path, inside=inside) as socket:
+        done = subprocess.run([TRACER, "status", "--json", "--socket", socket], capture_output=True, check=False)
+        state = json.loads(done.stdout)
+        assert state["source"] == "proc" and "pid namespace" in state["without_bpf"]
+    done = subprocess.run([*inside, TRACER, "collect", "--source", "bpf", "--spool", tmp_path / "other"],
+                          capture_output=True, text=True, check=False, timeout=20)
+    assert done.returncode == 3 and "pid namespace" in done.stderr
+
+
+def test_without_sys_nothing_but_our_own_words(tmp_path):
+    driver = f"umount -l /sys; exec {TRACER} run -o {tmp_path}/out.ndjson -- true"
+    done = subprocess.run(["unshare", "-m", "sh", "-c", driver], capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0 and "libbpf" not in done.stderr + done.stdout, done.stderr

@@ -12,7 +12,9 @@ Builds build/tracer: one static binary that runs on any Linux distribution.
 
 Commands:
   (none)              install what is missing, fetch the pinned sources, build build/tracer
-  run [-- CMD...]     build, then record CMD and print its report; without CMD, a small demo pipeline
+  run [-- CMD...]     build, then record CMD and print its report; without CMD: collector and datalake
+                      together, a small demo pipeline, and its report from the datalake; on a
+                      terminal both go on until Ctrl-C
   test [--long]       build, then run every test; --long adds storms, soaks and more kernels
   sources DIR         fetch all pinned sources into DIR, for a build without a network
   clean               remove what was built, but not the third-party libraries and sources
@@ -161,8 +163,9 @@ build)
 run)
 	[ "${1:-}" != -- ] || shift
 	build_tracer >&2
-	[ $# -gt 0 ] || set -- demo/pipeline.sh
-	exec build/tracer run -- "$@"
+	[ $# -eq 0 ] || exec build/tracer run -- "$@"
+	rm -rf build/demo
+	exec build/tracer up --demo --directory build/demo
 	;;
 test)
 	long=''

@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -69,6 +70,13 @@ int up_start(struct up *up, struct up_words *words, int output, pid_t *ret_pid)
 	_exit(127);
 }
 
+static void pause_ms(unsigned int ms)
+{
+	const struct timespec time = {.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000};
+
+	nanosleep(&time, NULL);
+}
+
 static int wait_for(pid_t pid)
 {
 	int status;
@@ -76,6 +84,24 @@ static int wait_for(pid_t pid)
 	while (waitpid(pid, &status, 0) < 0)
 		if (errno != EINTR)
 			return -errno;
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+// Of a child that may take long: who wants us to stop wants it to stop.
+static int wait_watching(struct up *up, pid_t pid)
+{
+	bool told = false;
+	sigset_t pending;
+	int status;
+
+	while (waitpid(pid, &status, WNOHANG) == 0) {
+		if (!told && sigpending(&pending) == 0 &&
+		    (sigismember(&pending, SIGINT) || sigismember(&pending, SIGTERM))) {
+			kill(-pid, SIGTERM);
+			told = up->interrupted = true;
+		}
+		pause_ms(20);
+	}
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
@@ -100,7 +126,7 @@ int up_run(struct up *up, struct up_words *words, struct buf *out)
 	}
 	if (ends[0] >= 0)
 		close(ends[0]);
-	return result < 0 ? result : wait_for(pid);
+	return result < 0 ? result : out ? wait_for(pid) : wait_watching(up, pid);
 }
 
 static struct up_words lake_words(const struct up *up, const char *word, const char *second)
@@ -125,6 +151,10 @@ static struct up_words lake_words(const struct up *up, const char *word, const c
 	up_word(&words, up->listen);
 	up_word(&words, "--log-level");
 	up_word(&words, up->log_level);
+	if (up->as_root) {
+		up_word(&words, "--user");
+		up_word(&words, "root");
+	}
 	return words;
 }
 
@@ -189,13 +219,6 @@ static void on_stop(void *context, const struct signalfd_siginfo *info)
 {
 	(void)info;
 	loop_stop(((struct up *)context)->loop, 0);
-}
-
-static void pause_ms(unsigned int ms)
-{
-	const struct timespec time = {.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000};
-
-	nanosleep(&time, NULL);
 }
 
 static void stop_one(struct up *up, pid_t *pid, const char *name)
@@ -337,7 +360,7 @@ static int up_serve(struct up *up)
 	if (!code && up->demo)
 		code = up_demo(up);
 	// Without a terminal there is nobody who could end it.
-	if (!code && !up->code && (!up->demo || isatty(STDIN_FILENO))) {
+	if (!code && !up->code && !up->interrupted && (!up->demo || isatty(STDIN_FILENO))) {
 		link_print(up);
 		if (up->demo)
 			printf("Both go on until Ctrl-C.\n");
@@ -351,6 +374,37 @@ static int up_serve(struct up *up)
 }
 
 // ---- where things lie ----------------------------------------------------------------------------
+
+// Another user could get to it. Below a home directory of root's nobody else can: the datalake then stays root, without
+// any of root's rights.
+static bool reachable(const char *directory)
+{
+	char path[UP_PATH_SIZE];
+	struct stat info;
+
+	for (size_t i = 1; directory[i - 1] && i < sizeof(path); i++) {
+		if (directory[i] != '/' && directory[i])
+			continue;
+		memcpy(path, directory, i);
+		path[i] = 0;
+		if (stat(path, &info) == 0 && !(info.st_mode & 1))
+			return false;
+	}
+	return true;
+}
+
+// The demo takes the next port that is free.
+static void port_choose(struct up *up)
+{
+	static char listen[32];
+
+	for (int port = 7070; port < 7100; port++) {
+		snprintf(listen, sizeof(listen), "127.0.0.1:%d", port);
+		up->listen = listen;
+		if (!port_open(listen))
+			return;
+	}
+}
 
 static int places(struct up *up, const char *directory)
 {
@@ -367,6 +421,7 @@ static int places(struct up *up, const char *directory)
 		if (*directory == '/' || !getcwd(real, sizeof(real) / 2))
 			real[0] = 0;
 		snprintf(up->directory, sizeof(up->directory), "%s%s%s", real, *real ? "/" : "", directory);
+		up->as_root = geteuid() == 0 && !reachable(up->directory);
 		snprintf(up->lake, sizeof(up->lake), "%.400s/lake", up->directory);
 		snprintf(up->spool, sizeof(up->spool), "%.400s/spool", up->directory);
 		snprintf(up->token_file, sizeof(up->token_file), "%.400s/ingest.token", up->directory);
@@ -380,7 +435,7 @@ static int places(struct up *up, const char *directory)
 int command_up(int argc, char **argv)
 {
 	struct args args = args_of("up", argc, argv);
-	struct up up = {.listen = "127.0.0.1:7070", .log_level = "info", .input = -1};
+	struct up up = {.log_level = "info", .input = -1};
 	const char *directory = NULL;
 
 	while (args_next(&args)) {
@@ -396,6 +451,10 @@ int command_up(int argc, char **argv)
 		return args.exit_code;
 	if (args.operand_count)
 		return args_usage(&args, "takes no operands");
+	if (!up.listen && up.demo)
+		port_choose(&up);
+	else if (!up.listen)
+		up.listen = "127.0.0.1:7070";
 	if (!server_address_is_loopback(up.listen) || *up.listen == '[')
 		return args_usage(&args, "--listen takes a loopback address, such as 127.0.0.1:7070; for other hosts "
 					 "run `tracer datalake` with a configuration");

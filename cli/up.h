@@ -27,6 +27,8 @@ struct up {
 	struct loop *loop;
 	pid_t datalake, collect; // 0: does not run
 	int input; // what the next child reads; -1: what we do
+	bool as_root; // the datalake stays root
+	bool interrupted;
 	bool stopping;
 	int code;
 };

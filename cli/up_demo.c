@@ -134,6 +134,8 @@ int up_demo(struct up *up)
 	if (!collect_wait_ready(up))
 		return fail("the collector", "it records nothing after 30 s");
 	result = pipeline_run(up);
+	if (up->interrupted)
+		return EXIT_OK;
 	if (result != 0)
 		log_warn("the pipeline ended with exit code %d", result);
 	if (!wait_arrived(up))

@@ -10,7 +10,7 @@
 
 #include "lake/store_private.h"
 
-static const struct store_backend *const backends[] = {&store_sqlite};
+static const struct store_backend *const backends[] = { &store_sqlite, &store_clickhouse };
 
 int store_fail(struct store_error *error, int code, const char *format, ...)
 {

@@ -288,3 +288,4 @@ struct store_backup {
 };
 
 extern const struct store_backend store_sqlite;
+extern const struct store_backend store_clickhouse;

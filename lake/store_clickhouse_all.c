@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lake, ClickHouse: everything there is, for a move to another store.
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/cleanup.h"
+#include "lake/store_clickhouse.h"
+
+// ---- cursors --------------------------------------------------------------------------------------------------------
+
+struct cursors {
+	store_cursor_fn fn;
+	void *data;
+};
+
+static bool take_cursor(struct clickhouse_rows *rows, struct clickhouse_cut *cut, int *ret_stop)
+{
+	struct cursors *cursors = rows->context;
+	struct store_cursor cursor = {0};
+	const char *workspace, *host_id, *epoch;
+	size_t workspace_length, host_length, epoch_length;
+	char text[17] = "";
+
+	if (!clickhouse_take_text(cut, &workspace, &workspace_length) ||
+	    !clickhouse_take_text(cut, &host_id, &host_length) || !clickhouse_take_text(cut, &epoch, &epoch_length) ||
+	    !clickhouse_take_u64(cut, &cursor.acked))
+		return false;
+	if (epoch_length != 16)
+		return true;
+	memcpy(text, epoch, 16);
+	cursor.epoch = strtoull(text, NULL, 16);
+	snprintf(cursor.workspace, sizeof(cursor.workspace), "%.*s", (int)workspace_length, workspace);
+	snprintf(cursor.host_id, sizeof(cursor.host_id), "%.*s", (int)host_length, host_id);
+	*ret_stop = cursors->fn(cursors->data, &cursor);
+	return true;
+}
+
+int clickhouse_each_cursor(struct store_reader *base, store_cursor_fn fn, void *data, struct store_error *error)
+{
+	struct clickhouse_reader *reader = (struct clickhouse_reader *)base;
+	struct cursors cursors = {fn, data};
+	struct clickhouse_rows rows = {.row = take_cursor, .context = &cursors};
+	struct clickhouse_request request = {
+		.query = "SELECT toString(workspace), toString(host_id), toString(assumeNotNull(epoch)) AS e, "
+			 "assumeNotNull(max(acked)) FROM hosts_part WHERE epoch IS NOT NULL AND acked IS NOT NULL "
+			 "AND " CLICKHOUSE_PUBLISHED
+			 " GROUP BY workspace, host_id, epoch ORDER BY workspace, host_id, e",
+		.timeout_ms = 600000,
+	};
+
+	return clickhouse_rows_run(reader->http, &request, &rows, error);
+}
+
+// ---- points ---------------------------------------------------------------------------------------------------------
+
+struct points {
+	const struct series_schema *schema;
+	struct lake_point *point;
+	struct arena arena;
+	store_point_fn fn;
+	void *data;
+};
+
+static bool take_point(struct clickhouse_rows *rows, struct clickhouse_cut *cut, int *ret_stop)
+{
+	struct points *points = rows->context;
+	struct lake_point *point = points->point;
+	const char *workspace, *host_id, *label;
+	size_t workspace_length, host_length, label_length;
+	struct lake_text *text;
+	char names[2][128];
+
+	if (!clickhouse_take_text(cut, &workspace, &workspace_length) ||
+	    !clickhouse_take_text(cut, &host_id, &host_length) || !clickhouse_take_u64(cut, &point->series_id) ||
+	    !clickhouse_take_u64(cut, &point->owner_id) || !clickhouse_take_text(cut, &label, &label_length) ||
+	    !clickhouse_take_u64(cut, &point->time_ns))
+		return false;
+	for (unsigned i = 0; i < points->schema->metric_count; i++) {
+		if (!clickhouse_take_known(cut, &point->value[i]))
+			return false;
+	}
+	arena_reset(&points->arena);
+	snprintf(names[0], sizeof(names[0]), "%.*s", (int)workspace_length, workspace);
+	snprintf(names[1], sizeof(names[1]), "%.*s", (int)host_length, host_id);
+	text = arena_alloc(&points->arena, sizeof(*text) + label_length + 1);
+	if (!text) {
+		cut->out_of_memory = true;
+		return false;
+	}
+	memset(text, 0, sizeof(*text));
+	text->length = (uint32_t)label_length;
+	memcpy(text->bytes, label, label_length);
+	text->bytes[label_length] = '\0';
+	point->label = label_length ? text : NULL;
+	*ret_stop = points->fn(points->data, names[0], names[1], point);
+	return true;
+}
+
+static int each_of_kind(struct clickhouse_reader *reader, enum series_kind kind, struct points *points,
+			struct store_error *error)
+{
+	CLEANUP(buf_free) struct buf query = BUF_INIT;
+	struct clickhouse_rows rows = {.row = take_point, .context = points};
+	struct clickhouse_request request = {.timeout_ms = 3600000};
+	char name[64];
+
+	points->schema = &series_schemas[kind];
+	points->point->kind = (uint8_t)kind;
+	buf_append_string(
+		&query, "SELECT toString(workspace), toString(host_id), series_id, owner_id, toString(label), time_ns");
+	for (unsigned i = 0; i < points->schema->metric_count; i++) {
+		clickhouse_metric_name(&points->schema->metrics[i], name);
+		buf_printf(&query, ", `%s`", name);
+	}
+	buf_printf(&query, " FROM points_%s WHERE " CLICKHOUSE_PUBLISHED " ORDER BY series_id, time_ns",
+		   points->schema->name);
+	if (buf_error(&query) < 0)
+		return clickhouse_fail(error, -ENOMEM, "out of memory");
+	request.query = query.data;
+	return clickhouse_rows_run(reader->http, &request, &rows, error);
+}
+
+int clickhouse_each_point(struct store_reader *base, store_point_fn fn, void *data, struct store_error *error)
+{
+	struct points points = {.fn = fn, .data = data};
+	CLEANUP(cleanup_free)
+	struct lake_point *point = calloc(1, sizeof(*point) + SERIES_METRICS_MAX * sizeof(point->value[0]));
+	int err = 0;
+
+	if (!point)
+		return clickhouse_fail(error, -ENOMEM, "out of memory");
+	points.point = point;
+	arena_init(&points.arena, 4096);
+	for (int kind = 0; !err && kind < SERIES_KIND_END; kind++)
+		err = each_of_kind((struct clickhouse_reader *)base, (enum series_kind)kind, &points, error);
+	arena_free(&points.arena);
+	return err;
+}
+
+// ---- roll-ups -------------------------------------------------------------------------------------------------------
+
+struct rollups {
+	struct store_rollup rollup;
+	struct store_step steps[SERIES_METRICS_MAX];
+	bool any;
+	store_rollup_fn fn;
+	void *data;
+};
+
+static int give_rollup(struct rollups *rollups)
+{
+	if (!rollups->any)
+		return 0;
+	rollups->any = false;
+	rollups->rollup.steps = rollups->steps;
+	return rollups->fn(rollups->data, &rollups->rollup);
+}
+
+// One row for each metric; those of one moment belong together.
+static bool take_rollup(struct clickhouse_rows *rows, struct clickhouse_cut *cut, int *ret_stop)
+{
+	struct rollups *rollups = rows->context;
+	struct store_rollup next = {0};
+	struct store_step step;
+	const char *kind, *metric;
+	size_t kind_length, metric_length;
+	char name[64];
+	int which, at;
+
+	if (!clickhouse_take_text(cut, &kind, &kind_length) || !clickhouse_take_u64(cut, &next.series_id) ||
+	    !clickhouse_take_u64(cut, &next.level_s) || !clickhouse_take_u64(cut, &next.time_ns) ||
+	    !clickhouse_take_text(cut, &metric, &metric_length) || !clickhouse_take_u64(cut, &step.count) ||
+	    !clickhouse_take_f64(cut, &step.mean) || !clickhouse_take_f64(cut, &step.min) ||
+	    !clickhouse_take_f64(cut, &step.max) || !clickhouse_take_f64(cut, &step.sum))
+		return false;
+	snprintf(name, sizeof(name), "%.*s", (int)kind_length, kind);
+	which = series_kind_find(name);
+	snprintf(name, sizeof(name), "%.*s", (int)metric_length, metric);
+	at = which < 0 ? -1 : series_metric_find((enum series_kind)which, name);
+	if (at < 0)
+		return true;
+	next.kind = (enum series_kind)which;
+	if (rollups->any && (rollups->rollup.series_id != next.series_id || rollups->rollup.level_s != next.level_s ||
+			     rollups->rollup.time_ns != next.time_ns))
+		*ret_stop = give_rollup(rollups);
+	if (!rollups->any)
+		memset(rollups->steps, 0, sizeof(rollups->steps));
+	rollups->any = true;
+	rollups->rollup = next;
+	rollups->steps[at] = step;
+	return true;
+}
+
+int clickhouse_each_rollup(struct store_reader *base, store_rollup_fn fn, void *data, struct store_error *error)
+{
+	struct clickhouse_reader *reader = (struct clickhouse_reader *)base;
+	struct rollups rollups = {.fn = fn, .data = data};
+	struct clickhouse_rows rows = {.row = take_rollup, .context = &rollups};
+	struct clickhouse_request request = {
+		.query = "SELECT toString(kind), series_id, level_s, time_ns, toString(metric), count, mean, min, max, "
+			 "sum "
+			 "FROM rollups_rows WHERE " CLICKHOUSE_PUBLISHED " ORDER BY series_id, level_s, time_ns",
+		.timeout_ms = 3600000,
+	};
+	int err = clickhouse_rows_run(reader->http, &request, &rows, error);
+
+	return err ? err : give_rollup(&rollups);
+}

@@ -153,7 +153,7 @@ struct store_series_query {
 	const char *label; // NULL: all of them
 	const uint8_t *metrics; // by index in series_schemas[kind].metrics
 	size_t metric_count;
-	uint64_t from_ns, to_ns; // from <= time < to
+	uint64_t from_ns, to_ns; // from <= time < to; with a step, rounded down and up to whole steps
 	uint64_t step_ns; // 0: points as they came; else steps, aligned to multiples of it
 	uint64_t time_limit_ms;
 };

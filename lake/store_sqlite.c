@@ -47,6 +47,8 @@ static int writer_statements(struct sqlite_store *store, struct store_error *err
 		{&store->living_get, "SELECT * FROM living WHERE key=?"},
 		{&store->living_delete, "DELETE FROM living WHERE key=?"},
 		{&store->point_insert, "INSERT OR REPLACE INTO points VALUES(?,?,?)"},
+		{&store->point_get, "SELECT data FROM points WHERE series_id=? AND time_ns=?"},
+		{&store->rollup_delete, "DELETE FROM rollups WHERE level=? AND series_id=? AND span=?"},
 		{&store->stale_insert, "INSERT OR IGNORE INTO stale VALUES(0,?,?)"},
 		{&store->series_insert,
 		 "INSERT INTO series VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?8,?9) ON CONFLICT(id) DO UPDATE SET"
@@ -81,10 +83,11 @@ static int writer_statements(struct sqlite_store *store, struct store_error *err
 
 static void writer_statements_close(struct sqlite_store *store)
 {
-	sqlite3_stmt *all[] = {store->begin,	     store->commit,	   store->rollback,	store->cursor_get,
-			       store->cursor_set,    store->partition_set, store->living_get,	store->living_delete,
-			       store->living_insert, store->gap_insert,	   store->event_insert, store->point_insert,
-			       store->series_insert, store->stale_insert,  store->key_insert};
+	sqlite3_stmt *all[] = {store->begin,	     store->commit,	   store->rollback,	 store->cursor_get,
+			       store->cursor_set,    store->partition_set, store->living_get,	 store->living_delete,
+			       store->living_insert, store->gap_insert,	   store->event_insert,	 store->key_insert,
+			       store->point_insert,  store->point_get,	   store->series_insert, store->stale_insert,
+			       store->rollup_delete};
 
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
 		sqlite3_finalize(all[i]);
@@ -140,6 +143,7 @@ static void sqlite_close(struct store *base)
 	dictionary_free(&store->dictionary);
 	living_forget(store);
 	free(store->series);
+	amounts_free(store);
 	buf_free(&store->scratch);
 	sqlite3_close(store->db);
 	if (store->lock_fd >= 0)

@@ -65,6 +65,7 @@ struct dictionary {
 };
 
 struct series_known;
+struct amounts_step;
 
 struct sqlite_store {
 	struct store store;
@@ -81,10 +82,13 @@ struct sqlite_store {
 	size_t living_slots, living_count;
 	struct series_known *series;
 	size_t series_slots, series_count;
+	struct amounts_step *amounts; // of runs, of the transaction being written
+	size_t amount_slots, amount_count;
 	struct buf scratch;
 	sqlite3_stmt *begin, *commit, *rollback, *cursor_get, *cursor_set, *partition_set;
 	sqlite3_stmt *process_insert, *living_insert, *living_get, *living_delete;
-	sqlite3_stmt *gap_insert, *event_insert, *key_insert, *point_insert, *series_insert, *stale_insert;
+	sqlite3_stmt *gap_insert, *event_insert, *key_insert, *point_insert, *point_get, *rollup_delete, *series_insert,
+		*stale_insert;
 	uint64_t maintained_ns, checked_bytes_ns;
 };
 
@@ -168,6 +172,7 @@ int dictionary_context(struct sqlite_store *store, const union lake_slot *slot, 
 void aggregates_free(struct aggregates *aggregates);
 void aggregates_forget(struct aggregates *aggregates);
 // Adds (sign 1) or takes away (sign -1) what one process brings to all that it belongs to.
+bool aggregate_failed(const struct lake_row *row);
 int aggregate_process(struct sqlite_store *store, struct lake_batch *batch, const struct lake_row *row, int sign,
 		      struct store_error *error);
 int aggregate_host(struct sqlite_store *store, struct lake_batch *batch, const struct lake_row *row_or_null,
@@ -184,9 +189,16 @@ int aggregates_flush(struct sqlite_store *store, struct store_error *error);
 
 int series_point(struct sqlite_store *store, struct lake_batch *batch, const struct lake_point *point,
 		 struct store_error *error);
-int series_amounts(struct sqlite_store *store, const struct lake_row *row, const struct lake_row *before,
-		   struct store_error *error);
 void series_forget(struct sqlite_store *store);
+
+// --- store_sqlite_amounts.c
+
+// What a process used since before (NULL: since its start), for the series of its run.
+int series_amounts(struct sqlite_store *store, struct lake_batch *batch, const struct lake_row *row,
+		   const struct lake_row *before, bool failed, struct store_error *error);
+int amounts_flush(struct sqlite_store *store, struct store_error *error);
+void amounts_forget(struct sqlite_store *store);
+void amounts_free(struct sqlite_store *store);
 
 // --- store_sqlite_write.c: around any transaction of the writer. end commits when status is 0, else rolls back and
 // forgets; both return what then holds.

@@ -331,6 +331,19 @@ static int amount_add(struct sqlite_store *store, struct aggregate *aggregate, c
 	return aggregate_touch(store, aggregate);
 }
 
+static bool is_positive(uint64_t value)
+{
+	return value != LAKE_NULL && value > 0;
+}
+
+bool aggregate_failed(const struct lake_row *row)
+{
+	const union lake_slot *slot = row->slot;
+
+	return !row->open && (is_positive(slot[PROCESSES_exit_code].u64) || is_positive(slot[PROCESSES_signal].u64) ||
+			      slot[PROCESSES_oom].u64 == 1);
+}
+
 static void amount_of_process(const struct lake_row *row, struct amount *amount)
 {
 	const union lake_slot *slot = row->slot;
@@ -348,9 +361,7 @@ static void amount_of_process(const struct lake_row *row, struct amount *amount)
 	amount->peak_rss_bytes = slot[PROCESSES_peak_rss_bytes].u64;
 	amount->processes = 1;
 	amount->living = row->open;
-	amount->failures =
-		!row->open && ((slot[PROCESSES_exit_code].u64 - 1 < LAKE_NULL - 1) ||
-			       (slot[PROCESSES_signal].u64 - 1 < LAKE_NULL - 1) || slot[PROCESSES_oom].u64 == 1);
+	amount->failures = aggregate_failed(row);
 }
 
 // The process that opened a run or task says how it ended, and what was called.

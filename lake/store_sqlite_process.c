@@ -321,7 +321,7 @@ int process_store(struct sqlite_store *store, struct lake_batch *batch, struct l
 	if (status == 0)
 		status = aggregate_process(store, batch, row, 1, error);
 	if (status == 0)
-		status = series_amounts(store, row, before, error);
+		status = series_amounts(store, batch, row, before, aggregate_failed(row), error);
 	if (status < 0)
 		return status;
 	if (!row->open) {
@@ -373,6 +373,6 @@ int living_sample(struct sqlite_store *store, struct lake_batch *batch, const st
 	if (status == 0)
 		status = aggregate_process(store, batch, after, 1, error);
 	if (status == 0)
-		status = series_amounts(store, after, before, error);
+		status = series_amounts(store, batch, after, before, false, error);
 	return status < 0 ? status : living_write(store, after, point->owner_id, before->slot[PROCESSES_id].u64, error);
 }

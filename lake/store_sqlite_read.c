@@ -97,6 +97,7 @@ static int each_point_of(sqlite3 *db, sqlite3_stmt *series, store_point_fn fn, v
 	one.point.label = label->length ? label : NULL;
 	one.point.attributes = sqlite3_column_type(series, 6) == SQLITE_NULL ? NULL : attributes;
 	points.metrics = series_schemas[kind].metric_count;
+	points.amounts = kind == SERIES_RUN;
 	width = points.metrics + 1;
 	status = series_points_read(db, one.point.series_id, 0, LAKE_U64_MAX, &points, error);
 	for (size_t i = 0; status == 0 && i < points.count; i++) {

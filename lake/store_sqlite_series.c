@@ -22,6 +22,16 @@ void series_forget(struct sqlite_store *store)
 	store->series_count = 0;
 }
 
+void series_packed(struct sqlite_store *store, uint64_t series_id)
+{
+	size_t at = series_id & (SERIES_SLOTS - 1);
+
+	while (store->series && store->series[at].id && store->series[at].id != series_id)
+		at = (at + 1) & (SERIES_SLOTS - 1);
+	if (store->series && store->series[at].id)
+		store->series[at].minute = UINT64_MAX;
+}
+
 // Once for each series and minute: its row, and that the minute has points to pack.
 static int series_note(struct sqlite_store *store, const struct lake_batch *batch, const struct lake_point *point,
 		       struct store_error *error)
@@ -51,6 +61,14 @@ static int series_note(struct sqlite_store *store, const struct lake_batch *batc
 	sqlite3_bind_int64(store->stale_insert, 1, (sqlite3_int64)point->series_id);
 	sqlite3_bind_int64(store->stale_insert, 2, (sqlite3_int64)minute);
 	status = sqlite_step_once(store->db, store->stale_insert, error);
+	// A minute that was rolled up before is read from its points again, until it is rolled up anew.
+	for (int level = 0; status == 0 && level < SERIES_LEVELS; level++) {
+		sqlite3_bind_int64(store->rollup_delete, 1, (sqlite3_int64)(series_levels[level].step_ns / 1000000000));
+		sqlite3_bind_int64(store->rollup_delete, 2, (sqlite3_int64)point->series_id);
+		sqlite3_bind_int64(store->rollup_delete, 3,
+				   (sqlite3_int64)(point->time_ns / series_levels[level].span_ns));
+		status = sqlite_step_once(store->db, store->rollup_delete, error);
+	}
 	if (status < 0)
 		return status;
 	sqlite3_bind_int64(insert, 1, (sqlite3_int64)point->series_id);
@@ -80,14 +98,4 @@ int series_point(struct sqlite_store *store, struct lake_batch *batch, const str
 	sqlite3_bind_int64(store->point_insert, 2, (sqlite3_int64)point->time_ns);
 	sqlite3_bind_blob(store->point_insert, 3, packed, (int)(end - packed), SQLITE_STATIC);
 	return sqlite_step_once(store->db, store->point_insert, error);
-}
-
-int series_amounts(struct sqlite_store *store, const struct lake_row *row, const struct lake_row *before,
-		   struct store_error *error)
-{
-	(void)store;
-	(void)row;
-	(void)before;
-	(void)error;
-	return 0;
 }

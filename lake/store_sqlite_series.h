@@ -21,6 +21,7 @@ struct series_points {
 	uint64_t *rows;
 	size_t count, room;
 	size_t metrics;
+	bool amounts; // two of the same time add up; else the later one counts
 };
 
 int series_points_add(struct series_points *points, uint64_t time_ns, const uint64_t *value);
@@ -32,3 +33,5 @@ int series_points_read(sqlite3 *db, uint64_t series_id, uint64_t from_ns, uint64
 void series_sums_of_row(const uint64_t *columns, size_t metrics, struct series_sum *sums);
 void series_row_of_sums(const struct series_sum *sums, size_t metrics, uint64_t *columns);
 void series_step_of_sum(const struct series_metric *metric, const struct series_sum *sum, struct store_step *step);
+// A minute of it was packed: a further point of that minute makes it stale again.
+void series_packed(struct sqlite_store *store, uint64_t series_id);

@@ -86,6 +86,30 @@ static int read_chunks(sqlite3 *db, uint64_t series_id, uint64_t from_ns, uint64
 	return step == SQLITE_DONE ? 0 : sqlite_fail(db, error, "series");
 }
 
+// Equal times are one point: the later one, or for amounts their sum.
+static void points_unite(struct series_points *points)
+{
+	size_t width = points->metrics + 1, out = 0;
+
+	for (size_t i = 0; i < points->count; i++) {
+		uint64_t *to = points->rows + out * width, *from = points->rows + i * width;
+		uint64_t *last = out ? to - width : NULL;
+
+		if (!last || last[0] != from[0]) {
+			memmove(to, from, width * sizeof(*to));
+			out++;
+			continue;
+		}
+		for (size_t c = 1; c < width; c++) {
+			if (points->amounts && last[c] != LAKE_NULL && from[c] != LAKE_NULL)
+				last[c] += from[c];
+			else if (from[c] != LAKE_NULL)
+				last[c] = from[c];
+		}
+	}
+	points->count = out;
+}
+
 int series_points_read(sqlite3 *db, uint64_t series_id, uint64_t from_ns, uint64_t to_ns, struct series_points *points,
 		       struct store_error *error)
 {
@@ -114,8 +138,10 @@ int series_points_read(sqlite3 *db, uint64_t series_id, uint64_t from_ns, uint64
 	if (step != SQLITE_DONE)
 		return sqlite_fail(db, error, "series");
 	// Late points of a minute that was packed before.
-	if (packed && packed < points->count && points->rows[packed * width] < points->rows[(packed - 1) * width])
+	if (packed && packed < points->count && points->rows[packed * width] <= points->rows[(packed - 1) * width]) {
 		qsort(points->rows, points->count, width * sizeof(points->rows[0]), compare_rows);
+		points_unite(points);
+	}
 	return 0;
 }
 
@@ -193,6 +219,7 @@ static int read_points(struct series_reading *reading, uint64_t series_id, uint6
 {
 	__attribute__((cleanup(points_free))) struct series_points points = {
 		.metrics = series_schemas[reading->query->kind].metric_count,
+		.amounts = reading->query->kind == SERIES_RUN,
 	};
 	uint64_t first_ns = from_ns > before_ns ? from_ns - before_ns : 0;
 	size_t width = points.metrics + 1;
@@ -294,13 +321,14 @@ static int read_one(struct series_reading *reading, uint64_t series_id, uint64_t
 {
 	const struct store_series_query *query = reading->query;
 	int level = level_of(query->step_ns), status;
-	// The series' own bounds are good to a minute.
-	uint64_t from_ns = query->from_ns > first_ns ? query->from_ns : first_ns - first_ns % SERIES_MINUTE_NS;
-	uint64_t to_ns = last_ns - last_ns % SERIES_MINUTE_NS + SERIES_MINUTE_NS;
+	uint64_t step_ns = query->step_ns ? query->step_ns : 1;
+	// The series' own bounds are good to a minute. A step is read whole.
+	uint64_t from_ns = first_ns - first_ns % SERIES_MINUTE_NS, to_ns = last_ns - last_ns % SERIES_MINUTE_NS;
 
-	to_ns = query->to_ns < to_ns ? query->to_ns : to_ns;
-	if (from_ns < query->from_ns)
-		from_ns = query->from_ns;
+	from_ns = query->from_ns > from_ns ? query->from_ns : from_ns;
+	from_ns -= from_ns % step_ns;
+	to_ns = query->to_ns < to_ns + SERIES_MINUTE_NS ? query->to_ns : to_ns + SERIES_MINUTE_NS;
+	to_ns = (to_ns + step_ns - 1) / step_ns * step_ns;
 	if (from_ns >= to_ns)
 		return 0;
 	series_fold_begin(&reading->fold, query->kind, query->metrics, query->metric_count,

@@ -156,30 +156,6 @@ static void points_free(struct series_points *points)
 	free(points->rows);
 }
 
-// Equal times are one point: the later one, or for amounts their sum.
-static void points_unite(struct series_points *points, bool amounts)
-{
-	size_t width = points->metrics + 1, out = 0;
-
-	for (size_t i = 0; i < points->count; i++) {
-		uint64_t *to = points->rows + out * width, *from = points->rows + i * width;
-		uint64_t *last = out ? to - width : NULL;
-
-		if (!last || last[0] != from[0]) {
-			memmove(to, from, width * sizeof(*to));
-			out++;
-			continue;
-		}
-		for (size_t c = 1; c < width; c++) {
-			if (amounts && last[c] != LAKE_NULL && from[c] != LAKE_NULL)
-				last[c] += from[c];
-			else if (from[c] != LAKE_NULL)
-				last[c] = from[c];
-		}
-	}
-	points->count = out;
-}
-
 // Points of one minute become a chunk and a roll-up of 10 s.
 static int minute_pack(struct upkeep *upkeep, uint64_t series_id, uint64_t minute)
 {
@@ -194,12 +170,12 @@ static int minute_pack(struct upkeep *upkeep, uint64_t series_id, uint64_t minut
 	if (status < 0 || kind < 0 || !fold)
 		return status < 0 ? status : stale_clear(upkeep, 0, series_id, minute);
 	points.metrics = rollup.metrics = series_schemas[kind].metric_count;
+	points.amounts = kind == SERIES_RUN;
 	width = points.metrics + 1;
 	status = series_points_read(upkeep->db, series_id, start_ns - SERIES_BEFORE_NS, start_ns + SERIES_MINUTE_NS,
 				    &points, upkeep->error);
 	if (status < 0)
 		return status;
-	points_unite(&points, kind == SERIES_RUN);
 	while (inside < points.count && points.rows[inside * width] < start_ns)
 		inside++;
 	series_fold_begin(fold, (enum series_kind)kind, NULL, 0, series_levels[0].step_ns);
@@ -226,6 +202,7 @@ static int minute_pack(struct upkeep *upkeep, uint64_t series_id, uint64_t minut
 				     "DELETE FROM points WHERE series_id=%lld AND time_ns>=%llu AND time_ns<%llu",
 				     (long long)series_id, (unsigned long long)start_ns,
 				     (unsigned long long)(start_ns + SERIES_MINUTE_NS));
+	series_packed(upkeep->store, series_id);
 	if (status == 0)
 		status = coarser_is_stale(upkeep, 0, series_id, start_ns);
 	return status < 0 ? status : stale_clear(upkeep, 0, series_id, minute);

@@ -15,6 +15,7 @@ static void forget_all(struct sqlite_store *store)
 	aggregates_forget(&store->aggregates);
 	dictionary_forget(&store->dictionary);
 	series_forget(store);
+	amounts_forget(store);
 	living_forget(store);
 	store->failed = true;
 }
@@ -237,6 +238,8 @@ int sqlite_write(struct store *base, struct lake_batch *const *batches, size_t c
 	status = partition_choose(store, batches[0]->received_ns, error);
 	for (size_t i = 0; status == 0 && i < count; i++)
 		status = batch_store(store, batches[i], &results[i], error);
+	if (status == 0)
+		status = amounts_flush(store, error);
 	if (status == 0)
 		status = aggregates_flush(store, error);
 	if (status == 0)

@@ -62,6 +62,12 @@ int main(void)
 		cmocka_unit_test_setup(case_filters, fresh),
 		cmocka_unit_test_setup(case_workspaces, fresh),
 		cmocka_unit_test_setup(case_sums, fresh),
+		cmocka_unit_test_setup(case_series, fresh),
+		cmocka_unit_test_setup(case_series_late, fresh),
+		cmocka_unit_test_setup(case_series_of_run, fresh),
+		cmocka_unit_test_setup(case_put, fresh),
+		cmocka_unit_test_setup(case_tail, fresh),
+		cmocka_unit_test_setup(case_each, fresh),
 	};
 	int failed;
 

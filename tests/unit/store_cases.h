@@ -33,7 +33,8 @@ struct cases_batch {
 	uint64_t next;
 };
 
-static inline void cases_begin(struct cases_batch *b, const char *workspace, const char *host, uint64_t epoch, uint64_t first)
+static inline void cases_begin(struct cases_batch *b, const char *workspace, const char *host, uint64_t epoch,
+			       uint64_t first)
 {
 	assert_int_equal(lake_batch_begin(&b->batch, workspace, host), 0);
 	b->batch.epoch = epoch;
@@ -71,29 +72,35 @@ __attribute__((format(printf, 2, 3))) static inline void cases_addf(struct cases
 }
 
 // A process that ended: pid tells it from others; the figures follow from it.
-static inline void cases_process(struct cases_batch *b, unsigned pid, const char *run, const char *task, const char *more)
+static inline void cases_process(struct cases_batch *b, unsigned pid, const char *run, const char *task,
+				 const char *more)
 {
 	uint64_t start = CASES_START + pid * CASES_SECOND;
 
 	cases_addf(b,
-		   "{\"kind\":\"process\",\"time_ns\":%llu,\"host\":\"h\",\"boot\":\"b\",\"pid\":%u,\"ppid\":1,\"start_ns\":%llu,"
-		   "\"end_ns\":%llu,\"start_boot_ns\":%u,\"comm\":\"sort\",\"exe\":\"/usr/bin/sort\",\"args\":[\"sort\",\"-u\"],"
-		   "\"cwd\":\"/w\",\"uid\":0,\"gid\":0,\"pid_in_namespace\":%u,\"session\":1,\"process_group\":1,\"exit_code\":0,"
-		   "\"signal\":null,\"core_dumped\":false,\"oom\":false,\"oom_limit\":null,\"cpu_ns\":%u,\"cpu_user_ns\":%u,"
+		   "{\"kind\":\"process\",\"time_ns\":%llu,\"host\":\"h\",\"boot\":\"b\",\"pid\":%u,\"ppid\":1,\"start_"
+		   "ns\":%llu,"
+		   "\"end_ns\":%llu,\"start_boot_ns\":%u,\"comm\":\"sort\",\"exe\":\"/usr/bin/"
+		   "sort\",\"args\":[\"sort\",\"-u\"],"
+		   "\"cwd\":\"/"
+		   "w\",\"uid\":0,\"gid\":0,\"pid_in_namespace\":%u,\"session\":1,\"process_group\":1,\"exit_code\":0,"
+		   "\"signal\":null,\"core_dumped\":false,\"oom\":false,\"oom_limit\":null,\"cpu_ns\":%u,\"cpu_user_"
+		   "ns\":%u,"
 		   "\"cpu_system_ns\":0,\"run_delay_ns\":7,\"threads_max\":2,\"minor_faults\":3,\"major_faults\":0,"
 		   "\"read_bytes\":%u,\"write_bytes\":null,\"cgroup\":\"/c\",\"container\":null,\"tool\":\"sort\","
 		   "\"task\":%s%s%s,\"task_name\":\"step\",\"run\":%s%s%s,\"run_name\":\"pipe\",\"engine\":\"script\","
 		   "\"quality\":{}%s}",
 		   (unsigned long long)(start + CASES_SECOND), pid, (unsigned long long)start,
-		   (unsigned long long)(start + CASES_SECOND), pid * 10, pid, pid * 100, pid * 100, pid * 4096, task ? "\"" : "",
-		   task ? task : "null", task ? "\"" : "", run ? "\"" : "", run ? run : "null", run ? "\"" : "", more);
+		   (unsigned long long)(start + CASES_SECOND), pid * 10, pid, pid * 100, pid * 100, pid * 4096,
+		   task ? "\"" : "", task ? task : "null", task ? "\"" : "", run ? "\"" : "", run ? run : "null",
+		   run ? "\"" : "", more);
 }
 
 static inline struct store_result cases_write(struct store *store, struct cases_batch *b)
 {
 	struct lake_batch *batch = &b->batch;
-	struct store_result result = { .acked = 12345 };
-	struct store_error error = { 0 };
+	struct store_result result = {.acked = 12345};
+	struct store_error error = {0};
 	int status = store_write(store, &batch, 1, &result, &error);
 
 	if (status < 0)
@@ -120,7 +127,8 @@ static inline int cases_row(void *data, const union lake_slot *slot)
 	uint8_t type = rows->entity->columns[rows->column].type;
 
 	if (type == SCHEMA_TEXT || type == SCHEMA_JSON) {
-		snprintf(rows->text, sizeof(rows->text), "%s", slot[rows->column].text ? slot[rows->column].text->bytes : "(null)");
+		snprintf(rows->text, sizeof(rows->text), "%s",
+			 slot[rows->column].text ? slot[rows->column].text->bytes : "(null)");
 	} else {
 		rows->number[rows->count % 4096] = slot[rows->column].u64;
 		rows->sum += slot[rows->column].u64 == LAKE_NULL ? 0 : slot[rows->column].u64;
@@ -131,7 +139,7 @@ static inline int cases_row(void *data, const union lake_slot *slot)
 
 static inline struct store_reader *cases_reader(struct store *store)
 {
-	struct store_error error = { 0 };
+	struct store_error error = {0};
 	struct store_reader *reader = NULL;
 	int status = store_reader_open(store, &reader, &error);
 
@@ -144,10 +152,10 @@ static inline struct store_reader *cases_reader(struct store *store)
 // All rows of a query, through pages of `limit` rows.
 static inline struct cases_rows cases_select(struct store *store, struct store_query query, const char *column)
 {
-	struct cases_rows rows = { .entity = &schema_entities[query.entity] };
+	struct cases_rows rows = {.entity = &schema_entities[query.entity]};
 	struct store_reader *reader = cases_reader(store);
 	char cursor[STORE_CURSOR_SIZE] = "";
-	struct store_error error = { 0 };
+	struct store_error error = {0};
 
 	rows.column = (unsigned)schema_column_find(rows.entity, column);
 	assert_true(rows.column < rows.entity->column_count);
@@ -164,10 +172,11 @@ static inline struct cases_rows cases_select(struct store *store, struct store_q
 	return rows;
 }
 
-static inline uint64_t cases_number(struct store *store, enum schema_entity_id entity, const char *workspace, const char *column)
+static inline uint64_t cases_number(struct store *store, enum schema_entity_id entity, const char *workspace,
+				    const char *column)
 {
 	struct cases_rows rows =
-		cases_select(store, (struct store_query){ .entity = entity, .workspace = workspace, .sort = -1 }, column);
+		cases_select(store, (struct store_query){.entity = entity, .workspace = workspace, .sort = -1}, column);
 
 	assert_int_equal(rows.count, 1);
 	return rows.number[0];
@@ -175,9 +184,9 @@ static inline uint64_t cases_number(struct store *store, enum schema_entity_id e
 
 static inline size_t cases_count(struct store *store, enum schema_entity_id entity, const char *workspace)
 {
-	struct store_query query = { .entity = entity, .workspace = workspace, .sort = -1 };
+	struct store_query query = {.entity = entity, .workspace = workspace, .sort = -1};
 	struct store_reader *reader = cases_reader(store);
-	struct store_error error = { 0 };
+	struct store_error error = {0};
 	uint64_t count = 999;
 	int status = store_count(reader, &query, &count, &error);
 
@@ -330,7 +339,7 @@ static void case_extremes(void **state)
 	cases_process(&b, 3, "r", NULL, ",\"rchar_bytes\":-1");
 	cases_process(&b, 4, "r", NULL, ",\"rchar_bytes\":9223372036854775807");
 	cases_write(store, &b);
-	rows = cases_select(store, (struct store_query){ .entity = ENTITY_PROCESSES, .sort = -1 }, "rchar_bytes");
+	rows = cases_select(store, (struct store_query){.entity = ENTITY_PROCESSES, .sort = -1}, "rchar_bytes");
 	assert_int_equal(rows.count, 4);
 	assert_true(rows.number[0] == LAKE_U64_MAX);
 	assert_true(rows.number[1] == LAKE_NULL);
@@ -343,8 +352,8 @@ static void case_extremes(void **state)
 
 static void case_odd_texts(void **state)
 {
-	static const char *const texts[] = { "\xf0\x9f\xa7\xac", "quote\\\"'; DROP TABLE runs;--", "tab\\tnew\\nline",
-					     "\xed\x9f\xbf", "" };
+	static const char *const texts[] = {"\xf0\x9f\xa7\xac", "quote\\\"'; DROP TABLE runs;--", "tab\\tnew\\nline",
+					    "\xed\x9f\xbf", ""};
 	struct store *store = cases_open(0);
 	struct cases_batch b;
 	struct cases_rows rows;
@@ -359,8 +368,8 @@ static void case_odd_texts(void **state)
 	cases_process(&b, 9, "r", NULL, ",\"comm\":\"nul\\u0000byte\"");
 	cases_write(store, &b);
 	for (unsigned i = 0; i < 5; i++) {
-		union lake_slot value = { .u64 = i + 1 };
-		struct store_filter filter = { .column = PROCESSES_pid, .op = STORE_EQ, .value = value };
+		union lake_slot value = {.u64 = i + 1};
+		struct store_filter filter = {.column = PROCESSES_pid, .op = STORE_EQ, .value = value};
 		CLEANUP(cleanup_free) char *wanted = NULL;
 		yyjson_doc *doc;
 
@@ -368,13 +377,17 @@ static void case_odd_texts(void **state)
 		doc = yyjson_read(more, strlen(more), 0);
 		wanted = strdup(yyjson_get_str(yyjson_doc_get_root(doc)));
 		yyjson_doc_free(doc);
-		rows = cases_select(store, (struct store_query){ .entity = ENTITY_PROCESSES, .sort = -1, .filters = &filter,
-								 .filter_count = 1 }, "comm");
+		rows = cases_select(
+			store,
+			(struct store_query){
+				.entity = ENTITY_PROCESSES, .sort = -1, .filters = &filter, .filter_count = 1},
+			"comm");
 		assert_int_equal(rows.count, 1);
 		assert_string_equal(rows.text, wanted);
 	}
-	rows = cases_select(store, (struct store_query){ .entity = ENTITY_PROCESSES, .sort = -1 }, "comm");
-	assert_string_equal(rows.text, "nul\xef\xbf\xbd" "byte");
+	rows = cases_select(store, (struct store_query){.entity = ENTITY_PROCESSES, .sort = -1}, "comm");
+	assert_string_equal(rows.text, "nul\xef\xbf\xbd"
+				       "byte");
 	store_close(store);
 }
 
@@ -384,14 +397,17 @@ static void case_living(void **state)
 {
 	static const char *const open =
 		"{\"kind\":\"open\",\"time_ns\":1700000001000000000,\"host\":\"h\",\"boot\":\"b\",\"pid\":5,\"ppid\":1,"
-		"\"start_ns\":1700000000000000000,\"end_ns\":null,\"start_boot_ns\":50,\"cpu_ns\":10,\"tool\":\"sh\",\"run\":\"r\","
+		"\"start_ns\":1700000000000000000,\"end_ns\":null,\"start_boot_ns\":50,\"cpu_ns\":10,\"tool\":\"sh\","
+		"\"run\":\"r\","
 		"\"run_name\":\"pipe\",\"engine\":\"script\"}";
-	static const char *const sample =
-		"{\"kind\":\"sample\",\"time_ns\":1700000002000000000,\"host\":\"h\",\"boot\":\"b\",\"pid\":5,\"start_boot_ns\":50,"
-		"\"state\":\"S\",\"rss_bytes\":4096,\"cpu_ns\":25,\"read_bytes\":100}";
+	static const char *const sample = "{\"kind\":\"sample\",\"time_ns\":1700000002000000000,\"host\":\"h\","
+					  "\"boot\":\"b\",\"pid\":5,\"start_boot_ns\":50,"
+					  "\"state\":\"S\",\"rss_bytes\":4096,\"cpu_ns\":25,\"read_bytes\":100}";
 	static const char *const end =
-		"{\"kind\":\"process\",\"time_ns\":1700000003000000000,\"host\":\"h\",\"boot\":\"b\",\"pid\":5,\"ppid\":1,"
-		"\"start_ns\":1700000000000000000,\"end_ns\":1700000003000000000,\"start_boot_ns\":50,\"cpu_ns\":40,\"tool\":\"sh\","
+		"{\"kind\":\"process\",\"time_ns\":1700000003000000000,\"host\":\"h\",\"boot\":\"b\",\"pid\":5,"
+		"\"ppid\":1,"
+		"\"start_ns\":1700000000000000000,\"end_ns\":1700000003000000000,\"start_boot_ns\":50,\"cpu_ns\":40,"
+		"\"tool\":\"sh\","
 		"\"run\":\"r\",\"run_name\":\"pipe\",\"engine\":\"script\",\"exit_code\":3,\"read_bytes\":200}";
 	struct store *store = cases_open(0);
 	struct cases_batch b;
@@ -444,9 +460,17 @@ static void cases_many(struct store *store, const char *workspace, const char *h
 
 static void case_pages(void **state)
 {
-	static const struct { const char *column; bool down; } orders[] = {
-		{ NULL, false }, { NULL, true }, { "pid", false }, { "pid", true }, { "exit_code", false }, { "exit_code", true },
-		{ "peak_rss_bytes", false },
+	static const struct {
+		const char *column;
+		bool down;
+	} orders[] = {
+		{NULL, false},
+		{NULL, true},
+		{"pid", false},
+		{"pid", true},
+		{"exit_code", false},
+		{"exit_code", true},
+		{"peak_rss_bytes", false},
 	};
 	struct store *store = cases_open(0);
 
@@ -454,9 +478,12 @@ static void case_pages(void **state)
 	cases_many(store, "w", "host-1", 1, 100);
 	for (size_t i = 0; i < sizeof(orders) / sizeof(orders[0]); i++) {
 		const struct schema_entity *entity = &schema_entities[ENTITY_PROCESSES];
-		struct store_query query = {
-			.entity = ENTITY_PROCESSES, .workspace = "w", .limit = 7, .descending = orders[i].down,
-			.sort = orders[i].column ? schema_column_find(entity, orders[i].column) : -1 };
+		struct store_query query = {.entity = ENTITY_PROCESSES,
+					    .workspace = "w",
+					    .limit = 7,
+					    .descending = orders[i].down,
+					    .sort = orders[i].column ? schema_column_find(entity, orders[i].column)
+								     : -1};
 		struct cases_rows rows = cases_select(store, query, "pid");
 
 		assert_int_equal(rows.count, 100);
@@ -465,7 +492,8 @@ static void case_pages(void **state)
 		for (size_t at = 1; at < rows.count; at++) {
 			if (rows.number[at] == LAKE_NULL)
 				continue;
-			assert_true(orders[i].down ? rows.number[at] <= rows.number[at - 1] : rows.number[at] >= rows.number[at - 1]);
+			assert_true(orders[i].down ? rows.number[at] <= rows.number[at - 1]
+						   : rows.number[at] >= rows.number[at - 1]);
 		}
 	}
 	store_close(store);
@@ -476,10 +504,10 @@ static void case_pages_while_writing(void **state)
 	struct store *store = cases_open(0);
 	struct store_reader *reader;
 	char cursor[STORE_CURSOR_SIZE] = "";
-	struct cases_rows rows = { .entity = &schema_entities[ENTITY_PROCESSES], .column = PROCESSES_pid };
-	struct store_query query = { .entity = ENTITY_PROCESSES, .workspace = "w", .limit = 9, .sort = PROCESSES_comm };
+	struct cases_rows rows = {.entity = &schema_entities[ENTITY_PROCESSES], .column = PROCESSES_pid};
+	struct store_query query = {.entity = ENTITY_PROCESSES, .workspace = "w", .limit = 9, .sort = PROCESSES_comm};
 	struct store_error error;
-	unsigned seen[400] = { 0 }, next = 101;
+	unsigned seen[400] = {0}, next = 101;
 
 	(void)state;
 	cases_many(store, "w", "host-1", 1, 100);
@@ -502,12 +530,16 @@ static void case_pages_while_writing(void **state)
 	store_close(store);
 }
 
-static size_t cases_filtered(struct store *store, enum schema_entity_id entity, const char *column, enum store_operator op,
-			     const char *text, uint64_t number)
+static size_t cases_filtered(struct store *store, enum schema_entity_id entity, const char *column,
+			     enum store_operator op, const char *text, uint64_t number)
 {
-	struct { struct lake_text text; char room[64]; } value = { 0 };
-	struct store_filter filter = { .column = (unsigned)schema_column_find(&schema_entities[entity], column), .op = op };
-	struct store_query query = { .entity = entity, .sort = -1, .filters = &filter, .filter_count = 1, .limit = 17 };
+	struct {
+		struct lake_text text;
+		char room[64];
+	} value = {0};
+	struct store_filter filter = {.column = (unsigned)schema_column_find(&schema_entities[entity], column),
+				      .op = op};
+	struct store_query query = {.entity = entity, .sort = -1, .filters = &filter, .filter_count = 1, .limit = 17};
 
 	filter.value.u64 = number;
 	if (text) {
@@ -561,7 +593,8 @@ static void case_workspaces(void **state)
 		size_t all = cases_count(store, (enum schema_entity_id)id, NULL);
 
 		assert_int_equal(cases_count(store, (enum schema_entity_id)id, "one") +
-					 cases_count(store, (enum schema_entity_id)id, "two"), all);
+					 cases_count(store, (enum schema_entity_id)id, "two"),
+				 all);
 		assert_int_equal(cases_count(store, (enum schema_entity_id)id, "three"), 0);
 	}
 	assert_int_equal(cases_count(store, ENTITY_WORKSPACES, NULL), 2);
@@ -571,15 +604,15 @@ static void case_workspaces(void **state)
 
 static void case_sums(void **state)
 {
-	static const enum schema_entity_id all[] = { ENTITY_HOSTS, ENTITY_PIPELINES, ENTITY_RUNS, ENTITY_TASKS, ENTITY_TOOLS,
-						     ENTITY_CONTAINERS };
+	static const enum schema_entity_id all[] = {ENTITY_HOSTS, ENTITY_PIPELINES, ENTITY_RUNS,
+						    ENTITY_TASKS, ENTITY_TOOLS,	    ENTITY_CONTAINERS};
 	struct store *store = cases_open(0);
 
 	(void)state;
 	for (unsigned i = 0; i < 10; i++)
 		cases_many(store, "w", "host-1", i * 50 + 1, 50);
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
-		struct store_query query = { .entity = all[i], .workspace = "w", .sort = -1, .limit = 3 };
+		struct store_query query = {.entity = all[i], .workspace = "w", .sort = -1, .limit = 3};
 
 		assert_int_equal(cases_select(store, query, "processes").sum, 500);
 		assert_int_equal(cases_select(store, query, "cpu_ns").sum, 100 * 500 * 501 / 2);
@@ -588,277 +621,5 @@ static void case_sums(void **state)
 		assert_int_equal(cases_select(store, query, "wall_ns").sum, 500 * CASES_SECOND);
 		assert_int_equal(cases_select(store, query, "unknown_io").sum, 500);
 	}
-	store_close(store);
-}
-
-// --- cases: series -------------------------------------------------------------------------------------------------------
-
-struct cases_steps {
-	size_t count;
-	double sum, min, max;
-	uint64_t first_ns, last_ns, points;
-};
-
-static int cases_step(void *data, const char *label, uint64_t time_ns, const struct store_step *steps)
-{
-	struct cases_steps *all = data;
-
-	(void)label;
-	if (!all->count || steps[0].min < all->min)
-		all->min = steps[0].min;
-	if (!all->count || steps[0].max > all->max)
-		all->max = steps[0].max;
-	if (!all->count)
-		all->first_ns = time_ns;
-	assert_true(!all->count || time_ns > all->last_ns);
-	all->last_ns = time_ns;
-	all->sum += steps[0].sum;
-	all->points += steps[0].count;
-	all->count++;
-	return 0;
-}
-
-static struct cases_steps cases_series(struct store *store, enum series_kind kind, uint64_t owner, const char *metric,
-				       uint64_t step_ns)
-{
-	uint8_t index = (uint8_t)series_metric_find(kind, metric);
-	struct store_series_query query = { .workspace = "w", .kind = kind, .owner_id = owner, .metrics = &index,
-					    .label = kind == SERIES_DISK ? "sda" : NULL, .metric_count = 1, .from_ns = CASES_START - 7200 * CASES_SECOND,
-					    .to_ns = CASES_START + 7200 * CASES_SECOND, .step_ns = step_ns };
-	struct store_reader *reader = cases_reader(store);
-	struct cases_steps all = { 0 };
-	struct store_error error = { 0 };
-	int status = store_series(reader, &query, cases_step, &all, &error);
-
-	if (status < 0)
-		print_error("%d %s\n", status, error.text);
-	assert_int_equal(status, 0);
-	store_reader_close(reader);
-	return all;
-}
-
-static void cases_maintain(struct store *store, uint64_t now_ns)
-{
-	struct store_upkeep upkeep = { .more = true };
-	struct store_error error = { 0 };
-
-	for (int i = 0; i < 1000 && upkeep.more; i++) {
-		int status = store_maintain(store, now_ns, &upkeep, &error);
-
-		if (status < 0)
-			print_error("%d %s\n", status, error.text);
-		assert_int_equal(status, 0);
-	}
-}
-
-static void cases_host_samples(struct store *store, unsigned first, unsigned from, unsigned to)
-{
-	struct cases_batch b;
-
-	cases_begin(&b, "w", "host-1", 7, first);
-	for (unsigned i = from; i < to; i++)
-		cases_addf(&b,
-			   "{\"kind\":\"hostsample\",\"time_ns\":%llu,\"host\":\"h\",\"boot\":\"b\",\"cpu_user_ns\":%u,"
-			   "\"memory_free_bytes\":%u,\"load_1m\":1.25,\"disks\":[{\"name\":\"sda\",\"reads\":%u},"
-			   "{\"name\":\"sdb\",\"reads\":%u}]}",
-			   (unsigned long long)(CASES_START + i * CASES_SECOND), i * 1000, 1000 + i % 100, i, i * 2);
-	cases_write(store, &b);
-}
-
-// The same answers before and after upkeep has packed the points.
-static void cases_host_series(struct store *store)
-{
-	uint64_t host = lake_id_host("w", "host-1");
-	static const uint64_t steps_s[] = { 0, 3, 10, 30, 60, 600, 3600 };
-
-	for (size_t i = 0; i < sizeof(steps_s) / sizeof(steps_s[0]); i++) {
-		uint64_t step_ns = steps_s[i] * CASES_SECOND;
-		struct cases_steps gauge = cases_series(store, SERIES_HOST, host, "memory_free_bytes", step_ns);
-		struct cases_steps counter = cases_series(store, SERIES_HOST, host, "cpu_user_ns", step_ns);
-
-		assert_int_equal(gauge.points, 3000);
-		assert_true(gauge.min == 1000 && gauge.max == 1099);
-		assert_true(gauge.sum == 3000 * 1000 + 30 * 4950);
-		if (step_ns) {
-			assert_true(counter.sum == 2999 * 1000);
-			assert_true(counter.min == 1000 && counter.max == 1000);
-			assert_int_equal(gauge.first_ns % step_ns, 0);
-		}
-		assert_true(cases_series(store, SERIES_HOST, host, "load_1m", step_ns).max == 1.25);
-	}
-	assert_true(cases_series(store, SERIES_DISK, host, "reads", 60 * CASES_SECOND).sum == 2999);
-	assert_int_equal(cases_series(store, SERIES_HOST, host, "swap_free_bytes", 0).count, 0);
-}
-
-static void case_series(void **state)
-{
-	struct store *store = cases_open(0);
-
-	(void)state;
-	cases_host_samples(store, 1, 0, 1000);
-	cases_host_samples(store, 1001, 1000, 3000);
-	cases_host_series(store);
-	cases_maintain(store, CASES_START + 90 * CASES_SECOND);
-	cases_host_series(store);
-	cases_maintain(store, CASES_START + 2 * 86400 * CASES_SECOND);
-	cases_host_series(store);
-	store_close(store);
-}
-
-// Points of minutes that were packed already.
-static void case_series_late(void **state)
-{
-	struct store *store = cases_open(0);
-
-	(void)state;
-	cases_host_samples(store, 1, 0, 900);
-	cases_host_samples(store, 901, 2000, 3000);
-	cases_maintain(store, CASES_START + 2 * 86400 * CASES_SECOND);
-	cases_host_samples(store, 1901, 900, 2000);
-	cases_host_series(store);
-	cases_maintain(store, CASES_START + 2 * 86400 * CASES_SECOND);
-	cases_host_series(store);
-	store_close(store);
-}
-
-// What a run used over time adds up to what its processes used.
-static void case_series_of_run(void **state)
-{
-	uint64_t run = lake_id_run(lake_id_host("w", "host-1"), "r", 1);
-	struct store *store = cases_open(0);
-	struct cases_batch b;
-
-	(void)state;
-	for (unsigned part = 0; part < 3; part++) {
-		cases_begin(&b, "w", "host-1", 7, part * 100 + 1);
-		for (unsigned i = 1; i <= 100; i++)
-			cases_process(&b, part * 100 + i, "r", "t", i % 10 ? "" : ",\"exit_code\":2");
-		cases_write(store, &b);
-		for (unsigned step_s = 10; step_s <= 3600; step_s *= 6) {
-			uint64_t n = (part + 1) * 100, step_ns = step_s * CASES_SECOND;
-
-			assert_true(cases_series(store, SERIES_RUN, run, "cpu_ns", step_ns).sum == (double)(100 * n * (n + 1) / 2));
-			assert_true(cases_series(store, SERIES_RUN, run, "started", step_ns).sum == (double)n);
-			assert_true(cases_series(store, SERIES_RUN, run, "ended", step_ns).sum == (double)n);
-			assert_true(cases_series(store, SERIES_RUN, run, "failed", step_ns).sum == (double)n / 10);
-			assert_true(cases_series(store, SERIES_RUN, run, "running_ns", step_ns).sum == (double)(n * CASES_SECOND));
-		}
-		if (part)
-			cases_maintain(store, CASES_START + part * 86400 * CASES_SECOND);
-	}
-	store_close(store);
-}
-
-// --- cases: the store's own rows, what is new ------------------------------------------------------------------------------
-
-static void case_put(void **state)
-{
-	struct store *store = cases_open(0);
-	struct store_error error = { 0 };
-	struct lake_batch rows = { 0 };
-	uint64_t run;
-
-	(void)state;
-	cases_many(store, "w", "host-1", 1, 30);
-	run = lake_id_run(lake_id_host("w", "host-1"), "run-1", 5);
-	for (int turn = 0; turn < 2; turn++) {
-		struct lake_row *join;
-
-		assert_int_equal(lake_batch_begin(&rows, "w", "host-1"), 0);
-		join = lake_batch_row(&rows, ENTITY_JOINS, 0);
-		join->slot[JOINS_id].u64 = lake_id_key(run, "slurm:1", 7);
-		join->slot[JOINS_run_id].u64 = run;
-		join->slot[JOINS_stitched_id].u64 = 4711;
-		join->slot[JOINS_key].text = lake_batch_text(&rows, "slurm:1", 7);
-		join->slot[JOINS_how].text = lake_batch_text(&rows, "id", 2);
-		join->slot[JOINS_why].text = lake_batch_text(&rows, "same job", 8);
-		assert_int_equal(store_put(store, ENTITY_JOINS, &join, 1, &error), 0);
-		lake_batch_free(&rows);
-	}
-	assert_int_equal(cases_count(store, ENTITY_JOINS, "w"), 1);
-	assert_int_equal(cases_filtered(store, ENTITY_RUNS, "stitched_id", STORE_EQ, NULL, 4711), 1);
-	// Later processes leave it.
-	cases_many(store, "w", "host-1", 31, 30);
-	assert_int_equal(cases_filtered(store, ENTITY_RUNS, "stitched_id", STORE_EQ, NULL, 4711), 1);
-	assert_int_equal(store_put(store, ENTITY_RUNS, NULL, 0, &error), -EINVAL);
-	store_close(store);
-}
-
-static void case_tail(void **state)
-{
-	struct store *store = cases_open(0);
-	struct store_reader *reader = cases_reader(store);
-	struct cases_rows rows = { .entity = &schema_entities[ENTITY_PROCESSES], .column = PROCESSES_pid };
-	struct cases_rows runs = { .entity = &schema_entities[ENTITY_RUNS], .column = RUNS_processes };
-	struct store_error error;
-	uint64_t mark = 0, runs_mark = 0;
-
-	(void)state;
-	cases_many(store, "w", "host-1", 1, 10);
-	assert_int_equal(store_tail(reader, "w", ENTITY_PROCESSES, 0, 100, cases_row, &rows, &mark, &error), 0);
-	assert_int_equal(store_tail(reader, "w", ENTITY_RUNS, 0, 100, cases_row, &runs, &runs_mark, &error), 0);
-	assert_int_equal(rows.count + runs.count, 0);
-	cases_many(store, "w", "host-1", 11, 25);
-	cases_many(store, "other", "host-1", 1, 25);
-	for (int i = 0; i < 5; i++)
-		assert_int_equal(store_tail(reader, "w", ENTITY_PROCESSES, mark, 10, cases_row, &rows, &mark, &error), 0);
-	assert_int_equal(rows.count, 25);
-	assert_int_equal(rows.sum, 25 * (11 + 35) / 2);
-	for (int i = 0; i < 5; i++)
-		assert_int_equal(store_tail(reader, "w", ENTITY_RUNS, runs_mark, 100, cases_row, &runs, &runs_mark, &error), 0);
-	assert_int_equal(runs.count, 3);
-	store_reader_close(reader);
-	store_close(store);
-}
-
-// --- cases: all of it ------------------------------------------------------------------------------------------------------
-
-static int cases_count_cursor(void *data, const struct store_cursor *cursor)
-{
-	size_t *count = data;
-
-	assert_string_equal(cursor->host_id, "host-1");
-	(*count)++;
-	return 0;
-}
-
-static int cases_count_point(void *data, const char *workspace, const char *host_id, const struct lake_point *point)
-{
-	size_t *count = data;
-
-	assert_string_equal(workspace, "w");
-	assert_string_equal(host_id, "host-1");
-	*count += point->kind == SERIES_HOST;
-	return 0;
-}
-
-static void cases_no_problem(void *data, const char *sentence)
-{
-	(void)data;
-	fail_msg("%s", sentence);
-}
-
-static void case_each(void **state)
-{
-	struct store *store = cases_open(0);
-	struct store_reader *reader;
-	struct store_cursor cursor;
-	struct store_error error;
-	size_t cursors = 0, points = 0;
-
-	(void)state;
-	cases_host_samples(store, 1, 0, 300);
-	cases_many(store, "w", "host-1", 301, 10);
-	cases_maintain(store, CASES_START + 200 * CASES_SECOND);
-	reader = cases_reader(store);
-	assert_int_equal(store_each_cursor(reader, cases_count_cursor, &cursors, &error), 0);
-	assert_int_equal(cursors, 1);
-	assert_int_equal(store_each_point(reader, cases_count_point, &points, &error), 0);
-	assert_int_equal(points, 300);
-	assert_int_equal(store_cursor_get(reader, "w", "host-1", 7, &cursor, &error), 0);
-	assert_int_equal(cursor.acked, 310);
-	assert_int_equal(store_cursor_get(reader, "w", "host-1", 8, &cursor, &error), -ENOENT);
-	assert_int_equal(store_check(reader, cases_no_problem, NULL, &error), 0);
-	store_reader_close(reader);
 	store_close(store);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The SQLite store against the cases of every store.
 
-#include "tests/unit/store_cases.h"
+#include "tests/unit/store_cases_series.h"
 
 #include <errno.h>
 #include <ftw.h>

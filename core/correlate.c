@@ -50,6 +50,12 @@ static bool is_boundary(const struct process *process)
 	return process && !process->run && (bits_of(process) & BIT_BOUNDARY || process->pid == 1);
 }
 
+// Some kernels' task iterator leaves init out, so it may be known only as somebody's parent.
+static bool is_init_child(const struct process *process)
+{
+	return process->ppid == 1 && (!process->parent || process->parent->pid == 1);
+}
+
 static void set_run(struct process *process, struct run *run)
 {
 	struct run *old = process->run;
@@ -199,6 +205,7 @@ static int open_run(struct correlate *correlate, struct process *process,
 	set_task(process, NULL);
 	run->parent = run_reference(outer);
 	run_of(run)->chosen = is_engine(result);
+	run_of(run)->service = is_init_child(process);
 	set_run(process, run);
 	run_release(run);
 	return set_up_root(correlate, process, result);
@@ -344,8 +351,11 @@ int correlate_fork(struct correlate *correlate, struct process *process)
 	struct process *parent = process->parent;
 	int error;
 
-	if (!parent)
+	if (!parent) {
+		if (is_init_child(process))
+			set_bits(process, BIT_BOUNDARY);
 		return 0;
+	}
 	set_tool(correlate, process, parent->image ? parent->image->tool : NULL);
 	set_bits(process, bits_of(parent) | (is_boundary(parent) ? BIT_BOUNDARY : 0));
 	if (process->cgroup != parent->cgroup)
@@ -401,6 +411,14 @@ static int place_in_job(struct correlate *correlate, struct process *process,
 	return enter_job(correlate, process, result);
 }
 
+// A service is a run until it turns out to hand work out: a terminal in it, a login.
+static bool leaves_service(const struct process *process, const struct rule_result *result)
+{
+	const struct run_private *run = run_of(process->run);
+
+	return result->roles & RULE_BOUNDARY && run->service && !run->chosen && !run->named && !run->job;
+}
+
 static int exec_place(struct correlate *correlate, struct process *process,
 		      const struct rule_result *result, bool inherited_boundary)
 {
@@ -408,6 +426,12 @@ static int exec_place(struct correlate *correlate, struct process *process,
 
 	if (error)
 		return error;
+	if (process->run && leaves_service(process, result)) {
+		if (process->task && is_task_root(process))
+			withdraw_task(process);
+		set_task(process, NULL);
+		set_run(process, NULL);
+	}
 	if (!process->run) {
 		if (result->roles & RULE_BOUNDARY || process->pid == 1) {
 			set_bits(process, bits_of(process) | BIT_BOUNDARY);

@@ -43,6 +43,7 @@ struct run_private {
 	bool job; // of a scheduler or container: known by its own id
 	bool named; // the name was given by the caller: only a rule changes it
 	bool children_are_tasks; // of the root process
+	bool service; // its root is a child of init
 	bool steps; // a job whose tasks come from the job rule
 	struct sample_file *files;
 	uint32_t join_count; // of keys told, by hash; the oldest are forgotten

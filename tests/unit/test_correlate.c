@@ -439,6 +439,24 @@ static void a_boundary_inside_a_run_does_not_end_it(void **state)
 	assert_ptr_equal(daemon->task, screen->task);
 }
 
+static void a_child_of_an_unseen_init_is_a_run_until_a_login_in_it(void **state)
+{
+	struct world *world = *state;
+	struct process *daemon = spawn(world, NULL), *terminal, *work;
+
+	daemon->pid = 5000;
+	daemon->ppid = 1;
+	assert_int_equal(correlate_fork(world->correlate, daemon), 0);
+	become(world, daemon, "/usr/bin/notebookd", "notebookd");
+	assert_string_equal(daemon->run->name, "notebookd");
+	assert_ptr_equal(start(world, daemon, "/usr/bin/sort", "sort|x")->run, daemon->run);
+	terminal = start(world, daemon, "/usr/bin/bash", "-bash");
+	assert_null(terminal->run);
+	work = start(world, terminal, "/usr/bin/bwa", "bwa|index|x");
+	assert_string_equal(work->run->name, "bwa index");
+	assert_ptr_not_equal(work->run, daemon->run);
+}
+
 static void without_a_known_parent_there_is_no_run(void **state)
 {
 	struct world *world = *state;
@@ -543,6 +561,7 @@ int main(void)
 		TEST(a_task_in_a_container_joins_the_engine_on_its_host),
 		TEST(samples_are_handed_on_along_the_files),
 		TEST(a_boundary_inside_a_run_does_not_end_it),
+		TEST(a_child_of_an_unseen_init_is_a_run_until_a_login_in_it),
 		TEST(without_a_known_parent_there_is_no_run),
 		TEST(a_task_of_many_tools_is_called_after_the_telling_ones),
 		TEST(a_record_names_tool_task_run_and_sample),

@@ -216,7 +216,7 @@ void live_note(const struct live *live, char *out, size_t size)
 	if (live->from_proc)
 		snprintf(
 			out, size,
-			"from /proc (%s): no runs, tasks or containers, and nothing that has ended",
+			"from /proc (%s): runs and tasks only as far as their first processes still live",
 			why);
 	else if (live->bad_lines)
 		snprintf(out, size, "%llu lines of the collector's answer were no records",
@@ -258,6 +258,8 @@ void live_write_json(const struct live_process *process, struct buf *out)
 	json_put_string(&json, "tool", process->tool);
 	json_put_string(&json, "task_name", process->task);
 	json_put_string(&json, "run_name", process->run);
+	json_put_string(&json, "engine", process->engine);
+	json_put_string(&json, "sample", process->sample);
 	json_put_string(&json, "cgroup", process->cgroup);
 	json_put_string(&json, "command", process->command);
 	json_put_known_u64(&json, "cpu_ns", process->cpu_ns);

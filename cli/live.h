@@ -9,6 +9,7 @@
 
 #include "core/base/arena.h"
 #include "core/base/buf.h"
+#include "core/process.h"
 
 struct rules;
 
@@ -59,5 +60,17 @@ void live_write_json(const struct live_process *process, struct buf *out);
 
 // live_proc.c
 int live_take_proc(struct live_source *source, struct live *live);
+
+// What /proc tells of a process beside its figures; texts live in the arena of its struct live.
+struct live_seen {
+	struct event_identity identity;
+	struct image_strings strings;
+	const char *cgroup; // in the hierarchy that live_cgroup_controller() names
+};
+
+// live_place.c: fills tool, run, task, sample and container of each row. Sorts seen. 0 or -errno.
+int live_place_all(struct live *live, struct live_seen *seen, size_t count, const struct rules *rules);
+// The v1 controller whose hierarchy names containers; NULL: the unified one.
+const char *live_cgroup_controller(void);
 // Makes room for one more row; NULL when memory is out.
 struct live_process *live_add(struct live *live);

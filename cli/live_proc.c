@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -17,37 +18,19 @@
 struct live_walk {
 	struct live_source *source;
 	struct live *live;
+	const char *controller;
+	struct live_seen *seen; // as many as rows
+	size_t seen_room;
 	int error;
 };
-
-static void live_name_tool(struct live_walk *walk, struct live_process *process,
-			   const struct image_strings *strings)
-{
-	const struct rule_subject subject = {
-		.comm = process->comm,
-		.exe = strings->exe,
-		.script = strings->script,
-		.interpreter = strings->interpreter,
-		.args = strings->args,
-		.args_size = strings->args_size,
-		.cwd = strings->cwd,
-		.uid = process->uid,
-	};
-	struct rule_result result;
-
-	if (walk->source->rules &&
-	    rules_match(walk->source->rules, &subject, &walk->live->arena, &result) == 0)
-		process->tool = result.tool;
-	else
-		process->tool = process->comm;
-}
 
 static void live_read_proc(struct live_walk *walk, struct live_process *process, int fd,
 			   const struct event_identity *identity,
 			   const struct proc_figures *figures)
 {
 	struct arena *arena = &walk->live->arena;
-	struct image_strings strings = {0};
+	struct live_seen *seen = &walk->seen[walk->live->count - 1];
+	struct image_strings *strings = &seen->strings;
 	char command[REPORT_TEXT_MAX], cgroup[PROC_PATH_MAX];
 
 	process->pid = identity->process.pid;
@@ -65,13 +48,29 @@ static void live_read_proc(struct live_walk *walk, struct live_process *process,
 	process->write_bytes = figures->counters.write_bytes;
 	process->comm =
 		arena_strndup(arena, identity->comm, strnlen(identity->comm, PROC_COMM_SIZE));
-	if (proc_read_image(fd, arena, &strings) == 0) {
-		report_command(command, strings.args, strings.args_size);
+	process->tool = process->comm;
+	*seen = (struct live_seen){.identity = *identity};
+	if (proc_read_image(fd, arena, strings) == 0) {
+		report_command(command, strings->args, strings->args_size);
 		process->command = *command ? arena_strndup(arena, command, strlen(command)) : NULL;
 	}
-	if (proc_read_cgroup(fd, NULL, cgroup) == 0)
-		process->cgroup = arena_strndup(arena, cgroup, strlen(cgroup));
-	live_name_tool(walk, process, &strings);
+	if (proc_read_cgroup(fd, walk->controller, cgroup) == 0)
+		seen->cgroup = process->cgroup = arena_strndup(arena, cgroup, strlen(cgroup));
+}
+
+static bool seen_room(struct live_walk *walk)
+{
+	size_t room = walk->seen_room ? walk->seen_room * 2 : 256;
+	struct live_seen *grown;
+
+	if (walk->live->count < walk->seen_room)
+		return true;
+	grown = realloc(walk->seen, room * sizeof(*grown));
+	if (!grown)
+		return false;
+	walk->seen = grown;
+	walk->seen_room = room;
+	return true;
 }
 
 static void live_visit(void *context, uint32_t pid)
@@ -86,7 +85,7 @@ static void live_visit(void *context, uint32_t pid)
 	if (fd < 0 || walk->error < 0 || proc_read_identity(fd, pid, &identity, &stat) < 0 ||
 	    stat.kernel_thread || proc_read_figures(fd, pid, &figures) < 0)
 		return;
-	process = live_add(walk->live);
+	process = seen_room(walk) ? live_add(walk->live) : NULL;
 	if (process)
 		live_read_proc(walk, process, fd, &identity, &figures);
 	else
@@ -95,7 +94,7 @@ static void live_visit(void *context, uint32_t pid)
 
 int live_take_proc(struct live_source *source, struct live *live)
 {
-	struct live_walk walk = {.source = source, .live = live};
+	struct live_walk walk = {.source = source, .live = live, .controller = live_cgroup_controller()};
 	CLEANUP(cleanup_close) int fd = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	int error;
 
@@ -108,5 +107,11 @@ int live_take_proc(struct live_source *source, struct live *live)
 		(void)rules_load(NULL, &source->rules, &complaint);
 	}
 	error = proc_each_number(fd, ".", live_visit, &walk);
-	return error < 0 ? error : walk.error;
+	if (!error)
+		error = walk.error;
+	// Without rules each is its own.
+	if (!error && source->rules)
+		error = live_place_all(live, walk.seen, live->count, source->rules);
+	free(walk.seen);
+	return error;
 }

@@ -126,7 +126,7 @@ static int ps_table(const struct live *live, const struct ps_filter *filter)
 	bool wide;
 
 	ui_init(&ui, stdout);
-	wide = ui.width >= 110 && !live->from_proc;
+	wide = ui.width >= 110;
 	live_note(live, note, sizeof(note));
 	if (*note)
 		fprintf(stderr, "tracer ps: %s\n", note);

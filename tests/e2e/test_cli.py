@@ -253,6 +253,31 @@ def test_ps_shows_a_process_with_true_figures():
         child.wait()
 
 
+def test_ps_groups_what_lives_without_a_collector(tmp_path):
+    """By the same rules as a recording: a script is a run, what it starts are its tasks."""
+    script = tmp_path / "nightly.sh"
+    script.write_text("#!/bin/sh\nsh -c 'sleep 31; true' &\nsleep 31\n")
+    script.chmod(0o755)
+    # On its own: below a test it would be a step of the test's run.
+    subprocess.run(["setsid", "--fork", script], check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    rows = []
+    try:
+        time.sleep(0.5)
+        rows = [json.loads(line) for line in tracer("ps", "--proc", "--json", "--run", "nightly").stdout.splitlines()]
+        assert {row["run_name"] for row in rows} == {"nightly.sh"} and {row["engine"] for row in rows} == {"script"}
+        slept = [row for row in rows if row["command"] == "sleep 31"]
+        assert len(rows) == 4 and len(slept) == 2 and all(row["task_name"] for row in slept)
+        assert min(rows, key=lambda row: row["start_boot_ns"])["task_name"] is None
+        table = tracer("ps", "--proc", "--run", "nightly", env={"COLUMNS": "160"}).stdout.decode()
+        assert table.count("nightly.sh") >= 4 and "run / task" in table
+        top = tracer("top", "--once", "--proc", "-i", "1", "--by", "run").stdout.decode()
+        assert "nightly.sh" in top
+    finally:
+        for row in rows:
+            os.kill(row["pid"], signal.SIGKILL)
+
+
+
 # ---- report --------------------------------------------------------------------------------------
 
 
@@ -431,7 +456,11 @@ def test_the_document_of_the_configuration_is_complete():
     # Joins what --help wraps.
     text = re.sub(r"\n {30}", " ", tracer("collect", "--help").stdout.decode().split("\nConfiguration")[1])
     declared = dict(re.findall(r"^  (--[a-z-]+) .*\(default: ([^)]*)\)$", text, re.M))
-    assert documented == declared
+    # Those of the streamer are in its own document, some in one row.
+    stream = re.findall(r"`(stream\.[a-z_]+)`", "".join(re.findall(r"^\| (`stream\.[^|]*)\|", (ROOT / "docs" / "stream.md").read_text(), re.M)))
+    ours = {flag: default for flag, default in declared.items() if not flag.startswith("--stream-")}
+    assert documented == ours
+    assert {"--" + re.sub("[._]", "-", key) for key in stream} == declared.keys() - ours.keys()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become nobody")

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Base: CRC-32C. The CPU's instruction where there is one (about 8 GB/s), else eight tables (about 1 GB/s).
-// Both give the same value for the same bytes, however the bytes are cut into calls.
+// Base: CRC-32C. The CPU's instruction where there is one (on x86 three at a time, as each waits for its own last result:
+// about 20 GB/s), else eight tables (about 1 GB/s). All give the same value for the same bytes, however the bytes are
+// cut into calls.
 #include "core/base/crc.h"
 
 #include <pthread.h>
@@ -54,11 +55,58 @@ uint32_t crc32c_portable(uint32_t crc, const void *data, size_t length)
 #include <cpuid.h>
 #include <nmmintrin.h>
 
+#define LANE 1024 // bytes that each of three runs takes
+
+static uint32_t lane_shift[4][256]; // what LANE zero bytes make of a register, by its bytes
+static pthread_once_t lane_once = PTHREAD_ONCE_INIT;
+
+static void lane_build(void)
+{
+	uint32_t bits[32];
+
+	pthread_once(&tables_once, tables_build);
+	for (int bit = 0; bit < 32; bit++) {
+		bits[bit] = 1u << bit;
+		for (int i = 0; i < LANE; i++)
+			bits[bit] = (bits[bit] >> 8) ^ tables[0][bits[bit] & 0xff];
+	}
+	for (int byte = 0; byte < 4; byte++)
+		for (int value = 0; value < 256; value++)
+			for (int bit = 0; bit < 8; bit++)
+				lane_shift[byte][value] ^= value >> bit & 1 ? bits[8 * byte + bit] : 0;
+}
+
+static uint32_t lane_passed(uint32_t crc)
+{
+	return lane_shift[0][crc & 0xff] ^ lane_shift[1][crc >> 8 & 0xff] ^ lane_shift[2][crc >> 16 & 0xff] ^
+	       lane_shift[3][crc >> 24];
+}
+
+// Three stretches of LANE bytes side by side, then one register of the three.
+__attribute__((target("sse4.2"))) static uint32_t crc32c_lanes(uint32_t crc, const unsigned char *byte)
+{
+	uint64_t first = crc, second = 0, third = 0, word[3];
+
+	for (int i = 0; i < LANE; i += 8) {
+		memcpy(&word[0], byte + i, 8);
+		memcpy(&word[1], byte + i + LANE, 8);
+		memcpy(&word[2], byte + i + 2 * LANE, 8);
+		first = _mm_crc32_u64(first, word[0]);
+		second = _mm_crc32_u64(second, word[1]);
+		third = _mm_crc32_u64(third, word[2]);
+	}
+	return lane_passed(lane_passed((uint32_t)first) ^ (uint32_t)second) ^ (uint32_t)third;
+}
+
 __attribute__((target("sse4.2"))) static uint32_t crc32c_cpu(uint32_t crc, const void *data, size_t length)
 {
 	const unsigned char *byte = data;
 	uint64_t wide = (uint32_t)~crc, word;
 
+	if (length >= 3 * LANE)
+		pthread_once(&lane_once, lane_build);
+	for (; length >= 3 * LANE; length -= 3 * LANE, byte += 3 * LANE)
+		wide = crc32c_lanes((uint32_t)wide, byte);
 	for (; length >= 8; length -= 8, byte += 8) {
 		memcpy(&word, byte, 8);
 		wide = _mm_crc32_u64(wide, word);

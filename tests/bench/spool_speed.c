@@ -99,7 +99,7 @@ static int reopen(const char *path)
 static int drain(const char *path)
 {
 	int dir_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), result;
-	uint64_t start = clock_boot_ns(), records = 0, bytes = 0;
+	uint64_t start = clock_boot_ns(), cpu = clock_process_cpu_ns(), records = 0, bytes = 0;
 	struct spool_reader *reader;
 	struct spool_item item;
 
@@ -113,6 +113,9 @@ static int drain(const char *path)
 		bytes += item.length;
 	}
 	start = clock_boot_ns() - start;
+	cpu = clock_process_cpu_ns() - cpu;
+	say("drain_records_per_cpu", (double)records / ((double)cpu / 1e9), "records/cpu-s");
+	say("drain_bytes_per_cpu", (double)bytes / 1e6 / ((double)cpu / 1e9), "MB/cpu-s");
 	say("drain_records", (double)records / ((double)start / 1e9), "records/s");
 	say("drain_bytes", (double)bytes / 1e6 / ((double)start / 1e9), "MB/s");
 	spool_reader_close(reader);

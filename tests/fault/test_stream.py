@@ -352,7 +352,7 @@ def test_acknowledge_and_collect_garbage(room, sync):
 def test_segments_torn_and_flipped(room, lake):
     """What a CRC does not cover is never sent, the rest is; the server gets all numbers, as records or as holes."""
     random.seed(13)
-    for _ in range(1500 if LONG else 25):
+    for _ in range(3000 if LONG else 25):
         lake.reset()
         spool = Spool(room, lake)
         segments = sorted(spool.path.glob("[ps]-*"))
@@ -376,16 +376,17 @@ def test_segments_torn_and_flipped(room, lake):
             else:
                 data[at:at] = os.urandom(50)
             victim.write_bytes(data)
+        assert spool.once().returncode == 0
+        # Damage at the very end has no number behind it that tells its extent: the next records do.
+        subprocess.run([DRIVER, "steps", spool.path, *SHAPE], input="append 3 p\nappend 3 s\nclose\n", text=True,
+                       stdout=subprocess.DEVNULL, check=True)
         done = spool.once()
         assert done.returncode == 0, done.stderr
         have, holes = lake.records.get(lake.host, {}), lake.holes.get(lake.host, {})
         assert all(json.loads(record)["n"] == number for number, record in have.items())
         assert not have.keys() & holes.keys() and not lake.breaches and not lake.duplicates
-        last = max([*have, *holes], default=0)
-        assert sorted([*have, *holes]) == list(range(1, last + 1))
-        fsck = json.loads(subprocess.run([TRACER, "spool", "fsck", "--json", spool.path], stdout=subprocess.PIPE).stdout)
-        after = spool.adds_up(delivered=len(have))
-        assert after["pending"] == 0, (after, fsck)
+        after = spool.adds_up(delivered=len(have), pending=0)
+        assert sorted([*have, *holes]) == list(range(1, after["accepted"] + 1)), after
         spool.remove()
         count("damaged segments")
 

@@ -92,6 +92,24 @@ static void crc_is_the_same_by_tables_and_in_pieces(void **state)
 		}
 }
 
+// Long ones are taken in several runs side by side.
+static void crc_of_long_texts_is_the_same_too(void **state)
+{
+	static unsigned char data[20000];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(data); i++)
+		data[i] = (unsigned char)(i * i * 2654435761u >> 13);
+	for (size_t offset = 0; offset < 9; offset++)
+		for (size_t length = 2900; length + offset < sizeof(data); length += 97) {
+			uint32_t whole = crc32c(0, data + offset, length);
+
+			assert_int_equal(whole, crc32c_portable(0, data + offset, length));
+			assert_int_equal(whole, crc32c(crc32c(0, data + offset, length / 2),
+						       data + offset + length / 2, length - length / 2));
+		}
+}
+
 static void clock_converts_boot_to_wall(void **state)
 {
 	struct clock_offset offset = { 0 };
@@ -351,6 +369,7 @@ int main(void)
 		cmocka_unit_test(arena_hands_out_apart_and_aligned),
 		cmocka_unit_test(crc_matches_the_published_vectors),
 		cmocka_unit_test(crc_is_the_same_by_tables_and_in_pieces),
+		cmocka_unit_test(crc_of_long_texts_is_the_same_too),
 		cmocka_unit_test(clock_converts_boot_to_wall),
 		cmocka_unit_test(fs_replaces_whole_or_not_at_all),
 		cmocka_unit_test(fs_reads_files_without_a_size),

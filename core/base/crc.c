@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Base: CRC-32C. The CPU's instruction where there is one (on x86 three at a time, as each waits for its own last result:
-// about 20 GB/s), else eight tables (about 1 GB/s). All give the same value for the same bytes, however the bytes are
-// cut into calls.
+// Base: CRC-32C. The CPU's instruction where there is one (on x86 three at a time, as each waits for its own last
+// result: about 20 GB/s), else eight tables (about 1 GB/s). All give the same value for the same bytes, however the
+// bytes are cut into calls.
 #include "core/base/crc.h"
 
 #include <pthread.h>

@@ -39,6 +39,8 @@ void dictionary_forget(struct dictionary *dictionary)
 {
 	static uint32_t generations; // no two dictionaries of this process share one
 
+	if (!dictionary->texts || !dictionary->contexts)
+		return;
 	memset(dictionary->texts, 0, TEXT_SLOTS * sizeof(*dictionary->texts));
 	memset(dictionary->contexts, 0, CONTEXT_SLOTS * sizeof(*dictionary->contexts));
 	arena_reset(&dictionary->arena);

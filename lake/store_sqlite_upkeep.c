@@ -290,24 +290,51 @@ static int spans_do(struct upkeep *upkeep, int level, bool *ret_more)
 
 // --- retention ---------------------------------------------------------------------------
 
-static int gap_write(struct upkeep *upkeep, const char *what, uint64_t count)
+// One row a day for each workspace and reason; count is added to it.
+static int gap_write(struct upkeep *upkeep, const char *workspace, const char *what, uint64_t count)
+{
+	static const char *const sql[] = {
+		"UPDATE gaps SET count=count+?3,time_ns=?4,revision=?5 WHERE room='retention' AND workspace=?1"
+		" AND reason=?2 AND time_ns/86400000000000=?4/86400000000000",
+		"INSERT INTO gaps(workspace,room,reason,count,time_ns,revision) VALUES(?1,'retention',?2,?3,?4,?5)",
+	};
+	int status = 0;
+
+	for (size_t i = 0; status == 0 && count && i < 2; i++) {
+		__attribute__((cleanup(cleanup_statement))) sqlite3_stmt *statement = NULL;
+
+		status = sqlite_prepare(upkeep->db, sql[i], false, &statement, upkeep->error);
+		if (status < 0)
+			return status;
+		sqlite3_bind_text(statement, 1, workspace, -1, SQLITE_STATIC);
+		sqlite3_bind_text(statement, 2, what, -1, SQLITE_STATIC);
+		sqlite3_bind_int64(statement, 3, (sqlite3_int64)count);
+		sqlite3_bind_int64(statement, 4, (sqlite3_int64)upkeep->now_ns);
+		sqlite3_bind_int64(statement, 5, (sqlite3_int64)upkeep->store->revision);
+		status = sqlite_step_once(upkeep->db, statement, upkeep->error);
+		if (sqlite3_changes(upkeep->db))
+			break;
+	}
+	return status;
+}
+
+// Whose the processes of a partition are.
+static int gap_of_partition(struct upkeep *upkeep, uint64_t no, const char *why)
 {
 	__attribute__((cleanup(cleanup_statement))) sqlite3_stmt *statement = NULL;
-	int status;
+	char sql[320];
+	int status, step = SQLITE_DONE;
 
-	if (!count)
-		return 0;
-	status = sqlite_prepare(upkeep->db,
-				"INSERT INTO gaps(workspace,time_ns,room,reason,count,revision)"
-				" VALUES('',?,'retention',?,?,?)",
-				false, &statement, upkeep->error);
-	if (status < 0)
-		return status;
-	sqlite3_bind_int64(statement, 1, (sqlite3_int64)upkeep->now_ns);
-	sqlite3_bind_text(statement, 2, what, -1, SQLITE_STATIC);
-	sqlite3_bind_int64(statement, 3, (sqlite3_int64)count);
-	sqlite3_bind_int64(statement, 4, (sqlite3_int64)upkeep->store->revision);
-	return sqlite_step_once(upkeep->db, statement, upkeep->error);
+	snprintf(sql, sizeof(sql),
+		 "SELECT (SELECT text FROM texts_%1$llu WHERE no=c.workspace),sum((SELECT count(*) FROM "
+		 "processes_%1$llu p"
+		 " WHERE p.context=c.no)) FROM contexts_%1$llu c GROUP BY 1",
+		 (unsigned long long)no);
+	status = sqlite_prepare(upkeep->db, sql, false, &statement, upkeep->error);
+	while (status == 0 && (step = sqlite3_step(statement)) == SQLITE_ROW)
+		status = gap_write(upkeep, (const char *)sqlite3_column_text(statement, 0), why,
+				   (uint64_t)sqlite3_column_int64(statement, 1));
+	return status == 0 && step != SQLITE_DONE ? sqlite_fail(upkeep->db, upkeep->error, "retention") : status;
 }
 
 // The oldest partition but the one being written, when it is older than day. LAKE_NULL: whatever its age.
@@ -327,9 +354,9 @@ static int processes_drop(struct upkeep *upkeep, uint64_t day, const char *why, 
 	no = (uint64_t)sqlite3_column_int64(statement, 0);
 	rows = (uint64_t)sqlite3_column_int64(statement, 1);
 	sqlite3_reset(statement);
-	status = sqlite_partition_drop(upkeep->db, no, upkeep->error);
+	status = gap_of_partition(upkeep, no, why);
 	if (status == 0)
-		status = gap_write(upkeep, why, rows);
+		status = sqlite_partition_drop(upkeep->db, no, upkeep->error);
 	if (status < 0)
 		return status;
 	upkeep->result->processes_removed += rows;
@@ -453,13 +480,13 @@ static int cap_do(struct upkeep *upkeep)
 			   (upkeep->now_ns - 2 * UPKEEP_GRACE_NS) / SERIES_MINUTE_NS, &removed);
 	upkeep->result->points_removed += removed;
 	if (status == 0 && removed)
-		return gap_write(upkeep, "points over the size cap", removed);
+		return gap_write(upkeep, "", "points over the size cap", removed);
 	if (status == 0)
 		status = rows_drop(upkeep, "rollups", "level,series_id,span", "level=10 AND span<?1",
 				   (upkeep->now_ns - 2 * UPKEEP_GRACE_NS) / SERIES_MINUTE_NS, &removed);
 	upkeep->result->rollups_removed += removed;
 	if (status < 0 || removed)
-		return status < 0 ? status : gap_write(upkeep, "roll-ups of 10 s over the size cap", removed);
+		return status < 0 ? status : gap_write(upkeep, "", "roll-ups of 10 s over the size cap", removed);
 	status = processes_drop(upkeep, LAKE_NULL, "processes over the size cap", &dropped);
 	if (status == 0 && !dropped && upkeep->store->partition.rows)
 		status = sqlite_partition_new(upkeep->store, upkeep->store->partition.day, upkeep->error);

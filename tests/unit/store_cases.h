@@ -200,7 +200,7 @@ static inline size_t cases_count(struct store *store, enum schema_entity_id enti
 
 // --- cases: acknowledgement ------------------------------------------------------------------------------------------------
 
-static void case_acknowledge(void **state)
+static inline void case_acknowledge(void **state)
 {
 	struct store *store = cases_open(0);
 	struct cases_batch b;
@@ -255,7 +255,7 @@ static void case_acknowledge(void **state)
 	store_close(store);
 }
 
-static void case_holes(void **state)
+static inline void case_holes(void **state)
 {
 	struct store *store = cases_open(0);
 	struct cases_batch b;
@@ -284,7 +284,7 @@ static void case_holes(void **state)
 	store_close(store);
 }
 
-static void case_reopen(void **state)
+static inline void case_reopen(void **state)
 {
 	struct store *store = cases_open(0);
 	struct cases_batch b;
@@ -306,7 +306,7 @@ static void case_reopen(void **state)
 
 // --- cases: values -----------------------------------------------------------------------------------------------------
 
-static void case_null_is_not_zero(void **state)
+static inline void case_null_is_not_zero(void **state)
 {
 	struct store *store = cases_open(0);
 	struct cases_batch b;
@@ -326,7 +326,7 @@ static void case_null_is_not_zero(void **state)
 	store_close(store);
 }
 
-static void case_extremes(void **state)
+static inline void case_extremes(void **state)
 {
 	struct store *store = cases_open(0);
 	struct cases_batch b;
@@ -350,7 +350,7 @@ static void case_extremes(void **state)
 	store_close(store);
 }
 
-static void case_odd_texts(void **state)
+static inline void case_odd_texts(void **state)
 {
 	static const char *const texts[] = {"\xf0\x9f\xa7\xac", "quote\\\"'; DROP TABLE runs;--", "tab\\tnew\\nline",
 					    "\xed\x9f\xbf", ""};
@@ -393,7 +393,7 @@ static void case_odd_texts(void **state)
 
 // --- cases: life of a process --------------------------------------------------------------------------------------------
 
-static void case_living(void **state)
+static inline void case_living(void **state)
 {
 	static const char *const open =
 		"{\"kind\":\"open\",\"time_ns\":1700000001000000000,\"host\":\"h\",\"boot\":\"b\",\"pid\":5,\"ppid\":1,"
@@ -444,7 +444,8 @@ static void case_living(void **state)
 
 // --- cases: reading ------------------------------------------------------------------------------------------------------
 
-static void cases_many(struct store *store, const char *workspace, const char *host, unsigned first, unsigned count)
+static inline void cases_many(struct store *store, const char *workspace, const char *host, unsigned first,
+			      unsigned count)
 {
 	struct cases_batch b;
 	char run[16], task[16];
@@ -458,7 +459,7 @@ static void cases_many(struct store *store, const char *workspace, const char *h
 	cases_write(store, &b);
 }
 
-static void case_pages(void **state)
+static inline void case_pages(void **state)
 {
 	static const struct {
 		const char *column;
@@ -499,7 +500,7 @@ static void case_pages(void **state)
 	store_close(store);
 }
 
-static void case_pages_while_writing(void **state)
+static inline void case_pages_while_writing(void **state)
 {
 	struct store *store = cases_open(0);
 	struct store_reader *reader;
@@ -530,8 +531,8 @@ static void case_pages_while_writing(void **state)
 	store_close(store);
 }
 
-static size_t cases_filtered(struct store *store, enum schema_entity_id entity, const char *column,
-			     enum store_operator op, const char *text, uint64_t number)
+static inline size_t cases_filtered(struct store *store, enum schema_entity_id entity, const char *column,
+				    enum store_operator op, const char *text, uint64_t number)
 {
 	struct {
 		struct lake_text text;
@@ -550,7 +551,7 @@ static size_t cases_filtered(struct store *store, enum schema_entity_id entity, 
 	return cases_select(store, query, schema_entities[entity].columns[0].name).count;
 }
 
-static void case_filters(void **state)
+static inline void case_filters(void **state)
 {
 	struct store *store = cases_open(0);
 
@@ -578,7 +579,7 @@ static void case_filters(void **state)
 	store_close(store);
 }
 
-static void case_workspaces(void **state)
+static inline void case_workspaces(void **state)
 {
 	struct store *store = cases_open(0);
 
@@ -602,7 +603,7 @@ static void case_workspaces(void **state)
 	store_close(store);
 }
 
-static void case_sums(void **state)
+static inline void case_sums(void **state)
 {
 	static const enum schema_entity_id all[] = {ENTITY_HOSTS, ENTITY_PIPELINES, ENTITY_RUNS,
 						    ENTITY_TASKS, ENTITY_TOOLS,	    ENTITY_CONTAINERS};

@@ -12,7 +12,7 @@ struct cases_steps {
 	uint64_t first_ns, last_ns, points;
 };
 
-static int cases_step(void *data, const char *label, uint64_t time_ns, const struct store_step *steps)
+static inline int cases_step(void *data, const char *label, uint64_t time_ns, const struct store_step *steps)
 {
 	struct cases_steps *all = data;
 
@@ -31,8 +31,8 @@ static int cases_step(void *data, const char *label, uint64_t time_ns, const str
 	return 0;
 }
 
-static struct cases_steps cases_series(struct store *store, enum series_kind kind, uint64_t owner, const char *metric,
-				       uint64_t step_ns)
+static inline struct cases_steps cases_series(struct store *store, enum series_kind kind, uint64_t owner,
+					      const char *metric, uint64_t step_ns)
 {
 	uint8_t index = (uint8_t)series_metric_find(kind, metric);
 	struct store_series_query query = {.workspace = "w",
@@ -56,7 +56,7 @@ static struct cases_steps cases_series(struct store *store, enum series_kind kin
 	return all;
 }
 
-static void cases_maintain(struct store *store, uint64_t now_ns)
+static inline void cases_maintain(struct store *store, uint64_t now_ns)
 {
 	struct store_upkeep upkeep = {.more = true};
 	struct store_error error = {0};
@@ -70,7 +70,7 @@ static void cases_maintain(struct store *store, uint64_t now_ns)
 	}
 }
 
-static void cases_host_samples(struct store *store, unsigned first, unsigned from, unsigned to)
+static inline void cases_host_samples(struct store *store, unsigned first, unsigned from, unsigned to)
 {
 	struct cases_batch b;
 
@@ -85,7 +85,7 @@ static void cases_host_samples(struct store *store, unsigned first, unsigned fro
 }
 
 // The same answers before and after upkeep has packed the points.
-static void cases_host_series(struct store *store)
+static inline void cases_host_series(struct store *store)
 {
 	uint64_t host = lake_id_host("w", "host-1");
 	static const uint64_t steps_s[] = {0, 3, 10, 30, 60, 600, 3600};
@@ -109,7 +109,7 @@ static void cases_host_series(struct store *store)
 	assert_int_equal(cases_series(store, SERIES_HOST, host, "swap_free_bytes", 0).count, 0);
 }
 
-static void case_series(void **state)
+static inline void case_series(void **state)
 {
 	struct store *store = cases_open(0);
 
@@ -125,7 +125,7 @@ static void case_series(void **state)
 }
 
 // Points of minutes that were packed already.
-static void case_series_late(void **state)
+static inline void case_series_late(void **state)
 {
 	struct store *store = cases_open(0);
 
@@ -141,7 +141,7 @@ static void case_series_late(void **state)
 }
 
 // What a run used over time adds up to what its processes used.
-static void case_series_of_run(void **state)
+static inline void case_series_of_run(void **state)
 {
 	uint64_t run = lake_id_run(lake_id_host("w", "host-1"), "r", 1);
 	struct store *store = cases_open(0);
@@ -172,7 +172,7 @@ static void case_series_of_run(void **state)
 
 // --- cases: the store's own rows, what is new ------------------------------------------------------------------------------
 
-static void case_put(void **state)
+static inline void case_put(void **state)
 {
 	struct store *store = cases_open(0);
 	struct store_error error = {0};
@@ -205,7 +205,7 @@ static void case_put(void **state)
 	store_close(store);
 }
 
-static void case_tail(void **state)
+static inline void case_tail(void **state)
 {
 	struct store *store = cases_open(0);
 	struct store_reader *reader = cases_reader(store);
@@ -236,7 +236,7 @@ static void case_tail(void **state)
 
 // --- cases: all of it ------------------------------------------------------------------------------------------------------
 
-static int cases_count_cursor(void *data, const struct store_cursor *cursor)
+static inline int cases_count_cursor(void *data, const struct store_cursor *cursor)
 {
 	size_t *count = data;
 
@@ -245,7 +245,8 @@ static int cases_count_cursor(void *data, const struct store_cursor *cursor)
 	return 0;
 }
 
-static int cases_count_point(void *data, const char *workspace, const char *host_id, const struct lake_point *point)
+static inline int cases_count_point(void *data, const char *workspace, const char *host_id,
+				    const struct lake_point *point)
 {
 	size_t *count = data;
 
@@ -255,13 +256,13 @@ static int cases_count_point(void *data, const char *workspace, const char *host
 	return 0;
 }
 
-static void cases_no_problem(void *data, const char *sentence)
+static inline void cases_no_problem(void *data, const char *sentence)
 {
 	(void)data;
 	fail_msg("%s", sentence);
 }
 
-static void case_each(void **state)
+static inline void case_each(void **state)
 {
 	struct store *store = cases_open(0);
 	struct store_reader *reader;

@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the SQLite store does when it is killed, full, damaged, of another version, too old or too large.
+
+#include "tests/unit/store_cases_series.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "lake/store_sqlite.h"
+
+static char directory[64];
+static struct store_retention keep;
+
+static int remove_entry(const char *path, const struct stat *status, int type, struct FTW *walk)
+{
+	(void)status;
+	(void)type;
+	(void)walk;
+	return remove(path);
+}
+
+void cases_fresh(void)
+{
+	nftw(directory, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+	assert_int_equal(mkdir(directory, 0700), 0);
+	keep = (struct store_retention){0};
+}
+
+static int open_at(const char *path, struct store **ret_store, struct store_error *error)
+{
+	struct store_options options = {.create = true, .retention = keep};
+	char url[160];
+
+	snprintf(url, sizeof(url), "sqlite:%s", path);
+	return store_open(url, &options, ret_store, error);
+}
+
+struct store *cases_open(int number)
+{
+	struct store_error error = {0};
+	struct store *store = NULL;
+	char path[96];
+	int status;
+
+	snprintf(path, sizeof(path), "%s/%d", directory, number);
+	status = open_at(path, &store, &error);
+	if (status < 0)
+		print_error("%d %s\n", status, error.text);
+	assert_int_equal(status, 0);
+	return store;
+}
+
+static int fresh(void **state)
+{
+	(void)state;
+	cases_fresh();
+	return 0;
+}
+
+static void check_sound(struct store *store)
+{
+	struct store_reader *reader = cases_reader(store);
+	struct store_error error;
+
+	assert_int_equal(store_check(reader, cases_no_problem, NULL, &error), 0);
+	store_reader_close(reader);
+}
+
+static void sleep_us(unsigned us)
+{
+	nanosleep(&(struct timespec){.tv_nsec = (long)us * 1000}, NULL);
+}
+
+// --- killed ------------------------------------------------------------------------------
+
+// Writes until it is killed, and tells each acknowledgement.
+static void write_on(int tell, uint64_t first)
+{
+	struct store *store = cases_open(0);
+
+	for (;;) {
+		struct cases_batch b;
+		struct store_result result;
+		struct lake_batch *batch = &b.batch;
+		struct store_upkeep upkeep;
+		struct store_error error;
+
+		cases_begin(&b, "w", "host-1", 7, first);
+		for (unsigned i = 0; i < 40; i++)
+			cases_process(&b, (unsigned)(first + i), "r", i % 2 ? "a" : "b", "");
+		if (store_write(store, &batch, 1, &result, &error) < 0 || result.verdict != STORE_STORED)
+			_exit(1);
+		lake_batch_free(batch);
+		if (write(tell, &result.acked, sizeof(result.acked)) != sizeof(result.acked))
+			_exit(1);
+		first = result.acked + 1;
+		if (store_maintain(store, CASES_START + first * CASES_SECOND, &upkeep, &error) < 0)
+			_exit(1);
+	}
+}
+
+static void test_killed(void **state)
+{
+	uint64_t told = 0, acked = 0;
+	struct store *store;
+
+	(void)state;
+	store_close(cases_open(0));
+	for (unsigned turn = 0; turn < 25; turn++) {
+		struct store_reader *reader;
+		struct store_cursor cursor;
+		struct store_error error;
+		int pipes[2], status;
+		pid_t child;
+
+		assert_int_equal(pipe2(pipes, O_NONBLOCK), 0);
+		child = fork();
+		if (child == 0)
+			write_on(pipes[1], acked + 1);
+		sleep_us(20000 + turn * 7919 % 90000);
+		kill(child, SIGKILL);
+		assert_int_equal(waitpid(child, &status, 0), child);
+		assert_true(WIFSIGNALED(status));
+		while (read(pipes[0], &told, sizeof(told)) == sizeof(told))
+			;
+		close(pipes[0]);
+		close(pipes[1]);
+		store = cases_open(0);
+		reader = cases_reader(store);
+		if (store_cursor_get(reader, "w", "host-1", 7, &cursor, &error) == 0)
+			acked = cursor.acked;
+		store_reader_close(reader);
+		assert_true(acked >= told);
+		assert_int_equal(acked % 40, 0);
+		assert_int_equal(cases_count(store, ENTITY_PROCESSES, "w"), acked);
+		if (acked) {
+			assert_int_equal(cases_number(store, ENTITY_RUNS, "w", "processes"), acked);
+			assert_int_equal(cases_number(store, ENTITY_RUNS, "w", "cpu_ns"),
+					 100 * acked * (acked + 1) / 2);
+		}
+		check_sound(store);
+		store_close(store);
+	}
+	assert_true(acked > 0);
+}
+
+// Making the tables is killed at any moment: the next start makes them.
+static void test_killed_while_made(void **state)
+{
+	(void)state;
+	for (unsigned turn = 0; turn < 30; turn++) {
+		struct cases_batch b;
+		struct store *store;
+		int status;
+		pid_t child;
+
+		cases_fresh();
+		child = fork();
+		if (child == 0) {
+			store_close(cases_open(0));
+			_exit(0);
+		}
+		sleep_us(turn * 1500);
+		kill(child, SIGKILL);
+		assert_int_equal(waitpid(child, &status, 0), child);
+		store = cases_open(0);
+		cases_begin(&b, "w", "host-1", 7, 1);
+		cases_process(&b, 1, "r", "t", "");
+		assert_int_equal(cases_write(store, &b).acked, 1);
+		check_sound(store);
+		store_close(store);
+	}
+}
+
+// --- other ills --------------------------------------------------------------------------
+
+static void test_full(void **state)
+{
+	struct store *store = cases_open(0);
+	struct sqlite_store *sqlite = sqlite_store_of(store);
+	struct store_error error = {0};
+	struct store_result result;
+	struct cases_batch b;
+	struct lake_batch *batch = &b.batch;
+
+	(void)state;
+	cases_many(store, "w", "host-1", 1, 100);
+	assert_int_equal(sqlite_run(sqlite->db, "PRAGMA max_page_count=1", &error), 0);
+	cases_begin(&b, "w", "host-1", 7, 101);
+	for (unsigned i = 101; i <= 2000; i++)
+		cases_process(&b, i, "run-1", "task-1", "");
+	for (int turn = 0; turn < 3; turn++) {
+		assert_int_equal(store_write(store, &batch, 1, &result, &error), -ENOSPC);
+		assert_non_null(strstr(error.text, "full"));
+		assert_int_equal(cases_count(store, ENTITY_PROCESSES, "w"), 100);
+	}
+	// Room again: it goes on by itself.
+	assert_int_equal(sqlite_run(sqlite->db, "PRAGMA max_page_count=1000000", &error), 0);
+	assert_int_equal(cases_write(store, &b).acked, 2000);
+	assert_int_equal(cases_count(store, ENTITY_PROCESSES, "w"), 2000);
+	assert_int_equal(cases_number(store, ENTITY_HOSTS, "w", "processes"), 2000);
+	check_sound(store);
+	store_close(store);
+}
+
+static void test_versions(void **state)
+{
+	struct store *store = cases_open(0), *other = NULL;
+	struct store_error error = {0};
+	char path[96];
+
+	(void)state;
+	snprintf(path, sizeof(path), "%s/0", directory);
+	assert_int_equal(open_at(path, &other, &error), -EBUSY);
+	assert_int_equal(sqlite_run(sqlite_store_of(store)->db, "PRAGMA user_version=99", &error), 0);
+	store_close(store);
+	assert_int_equal(open_at(path, &other, &error), -EPROTO);
+	assert_non_null(strstr(error.text, "newer"));
+	assert_null(other);
+}
+
+static void test_backup(void **state)
+{
+	struct store *store = cases_open(0);
+	struct store_backup *backup;
+	struct store_error error;
+	char path[96];
+	int status;
+
+	(void)state;
+	for (unsigned i = 0; i < 20; i++)
+		cases_many(store, "w", "host-1", i * 400 + 1, 400);
+	snprintf(path, sizeof(path), "%s/1", directory);
+	assert_int_equal(mkdir(path, 0700), 0);
+	snprintf(path, sizeof(path), "%s/1/lake.db", directory);
+	assert_int_equal(store_backup_begin(store, path, &backup, &error), 0);
+	// Writing goes on meanwhile.
+	cases_many(store, "w", "host-1", 8001, 400);
+	while ((status = store_backup_step(backup, &error)) == 1)
+		;
+	assert_int_equal(status, 0);
+	store_backup_end(backup);
+	assert_int_equal(store_backup_begin(store, path, &backup, &error), -EEXIST);
+	store_close(store);
+	store = cases_open(1);
+	assert_int_equal(cases_count(store, ENTITY_PROCESSES, "w"), 8400);
+	check_sound(store);
+	cases_many(store, "w", "host-1", 8401, 10);
+	store_close(store);
+}
+
+static void count_problem(void *data, const char *sentence)
+{
+	size_t *count = data;
+
+	(void)sentence;
+	(*count)++;
+}
+
+static void test_damage(void **state)
+{
+	struct store *store = cases_open(0);
+	struct store_reader *reader;
+	struct store_error error;
+	size_t problems = 0;
+	char path[96], junk[4096];
+	int fd, status;
+
+	(void)state;
+	for (unsigned i = 0; i < 10; i++)
+		cases_many(store, "w", "host-1", i * 400 + 1, 400);
+	// A sum that is wrong.
+	assert_int_equal(sqlite_run(sqlite_store_of(store)->db, "UPDATE hosts SET cpu_ns=cpu_ns+1", &error), 0);
+	reader = cases_reader(store);
+	assert_int_equal(store_check(reader, count_problem, &problems, &error), 1);
+	assert_int_equal(problems, 1);
+	store_reader_close(reader);
+	assert_int_equal(sqlite_run(sqlite_store_of(store)->db, "PRAGMA wal_checkpoint(TRUNCATE)", &error), 0);
+	store_close(store);
+	snprintf(path, sizeof(path), "%s/0/lake.db", directory);
+	memset(junk, 0x5a, sizeof(junk));
+	fd = open(path, O_RDWR);
+	assert_int_equal(pwrite(fd, junk, sizeof(junk), 40 * 8192), sizeof(junk));
+	close(fd);
+	store = cases_open(0);
+	reader = cases_reader(store);
+	problems = 0;
+	status = store_check(reader, count_problem, &problems, &error);
+	assert_true(status == -EILSEQ || (status == 1 && problems > 0));
+	store_reader_close(reader);
+	store_close(store);
+}
+
+// --- retention ---------------------------------------------------------------------------
+
+static void many_on_day(struct store *store, unsigned day, unsigned first, unsigned count)
+{
+	struct cases_batch b;
+
+	cases_begin(&b, "w", "host-1", 7, first);
+	b.batch.received_ns = CASES_START + day * 86400 * CASES_SECOND;
+	for (unsigned i = first; i < first + count; i++)
+		cases_process(&b, i, "r", "t", "");
+	cases_write(store, &b);
+}
+
+static void test_retention(void **state)
+{
+	struct store *store;
+
+	(void)state;
+	keep.processes_s = 3 * 86400;
+	store = cases_open(0);
+	many_on_day(store, 0, 1, 100);
+	many_on_day(store, 1, 101, 50);
+	many_on_day(store, 5, 151, 25);
+	assert_int_equal(cases_count(store, ENTITY_PROCESSES, "w"), 175);
+	cases_maintain(store, CASES_START + 5 * 86400 * CASES_SECOND);
+	cases_maintain(store, CASES_START + 5 * 86400 * CASES_SECOND);
+	assert_int_equal(cases_count(store, ENTITY_PROCESSES, "w"), 25);
+	// What went is told, and what was summed stays.
+	assert_int_equal(cases_number(store, ENTITY_GAPS, "w", "count"), 150);
+	assert_int_equal(cases_number(store, ENTITY_RUNS, "w", "processes"), 175);
+	check_sound(store);
+	many_on_day(store, 5, 176, 25);
+	assert_int_equal(cases_count(store, ENTITY_PROCESSES, "w"), 50);
+	store_close(store);
+}
+
+static void test_cap(void **state)
+{
+	struct store_upkeep upkeep = {.more = true};
+	struct store_error error;
+	struct store *store;
+	uint64_t gone;
+
+	(void)state;
+	keep.bytes_max = 700000;
+	store = cases_open(0);
+	cases_host_samples(store, 1, 0, 2000);
+	for (unsigned i = 0; i < 8; i++)
+		many_on_day(store, i, 2001 + i * 1000, 1000);
+	for (int i = 0; i < 200 && upkeep.more; i++)
+		assert_int_equal(store_maintain(store, CASES_START + 8 * 86400 * CASES_SECOND, &upkeep, &error), 0);
+	assert_true(upkeep.bytes <= 700000);
+	gone = 8000 - cases_count(store, ENTITY_PROCESSES, "w");
+	assert_true(gone > 0);
+	assert_int_equal(
+		cases_select(store, (struct store_query){.entity = ENTITY_GAPS, .workspace = "w", .sort = -1}, "count")
+			.sum,
+		gone);
+	check_sound(store);
+	store_close(store);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(test_killed, fresh),    cmocka_unit_test_setup(test_killed_while_made, fresh),
+		cmocka_unit_test_setup(test_full, fresh),      cmocka_unit_test_setup(test_versions, fresh),
+		cmocka_unit_test_setup(test_backup, fresh),    cmocka_unit_test_setup(test_damage, fresh),
+		cmocka_unit_test_setup(test_retention, fresh), cmocka_unit_test_setup(test_cap, fresh),
+	};
+	int failed;
+
+	snprintf(directory, sizeof(directory), "/tmp/tracer-lake-XXXXXX");
+	assert_non_null(mkdtemp(directory));
+	failed = cmocka_run_group_tests(tests, NULL, NULL);
+	nftw(directory, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+	return failed;
+}

@@ -23,6 +23,7 @@
 #include "lake/health.h"
 #include "lake/ingest.h"
 #include "lake/landing.h"
+#include "lake/push.h"
 #include "lake/sandbox.h"
 #include "lake/server.h"
 #include "lake/store.h"
@@ -44,6 +45,7 @@ struct datalake {
 	struct landing *landing;
 	struct api_routes *api;
 	struct health *health;
+	struct push *push; // NULL: none
 	bool tls, link;
 	char trouble[320];
 };
@@ -275,6 +277,27 @@ static int rooms_bind(struct datalake *datalake)
 	return result < 0 ? refuse("", strerror(-result)) : EXIT_OK;
 }
 
+static int push_get(struct datalake *datalake)
+{
+	const struct push_options options = {
+		.endpoint = datalake->options.otlp_endpoint,
+		.ca_file = datalake->options.otlp_ca_file,
+		.state = datalake->options.state,
+		.interval_ns = datalake->options.otlp_interval_ns,
+		.store = datalake->store,
+	};
+	struct store_error why = {0};
+	int result = *options.endpoint ? push_new(&options, &datalake->push, &why) : 0;
+
+	if (result == -EINVAL) {
+		fprintf(stderr, "tracer datalake: otlp_endpoint: \"%s\" is no http:// or https:// address\n",
+			options.endpoint);
+		return EXIT_USAGE;
+	}
+	health_push(datalake->health, datalake->push);
+	return result < 0 ? refuse("otlp_ca_file", strerror(-result)) : EXIT_OK;
+}
+
 static int confine(struct datalake *datalake)
 {
 	const struct datalake_options *options = &datalake->options;
@@ -316,6 +339,8 @@ static int threads_start(struct datalake *datalake)
 
 	if (!result)
 		result = server_start(datalake->server);
+	if (!result && datalake->push)
+		result = push_start(datalake->push);
 	if (!result)
 		result = loop_add_timer(datalake->loop, WATCH_NS, on_watch, datalake, NULL);
 	if (result < 0)
@@ -351,6 +376,8 @@ static int datalake_open(struct datalake *datalake)
 	if (!code)
 		code = rooms_bind(datalake);
 	if (!code)
+		code = push_get(datalake);
+	if (!code)
 		code = confine(datalake);
 	return code ? code : threads_start(datalake);
 }
@@ -368,6 +395,7 @@ static int datalake_run(struct datalake *datalake)
 		log_error("stopping: %s", strerror(-result));
 	// What was taken in is answered before the door closes.
 	server_stop(datalake->server, STOP_NS);
+	push_stop(datalake->push);
 	ingest_stop(datalake->ingest);
 	log_info("stopped");
 	return result < 0 ? EXIT_NO : EXIT_OK;
@@ -380,6 +408,7 @@ static void datalake_close(struct datalake *datalake)
 	landing_free(datalake->landing);
 	api_routes_free(datalake->api);
 	health_free(datalake->health);
+	push_free(datalake->push);
 	ingest_free(datalake->ingest);
 	store_close(datalake->store);
 	certificate_free(datalake->certificate);

@@ -75,7 +75,7 @@ struct keeping {
 	const struct schema_entity *entity;
 };
 
-static const union lake_slot *copy_row(struct arena *arena, const struct schema_entity *entity,
+const union lake_slot *export_copy_row(struct arena *arena, const struct schema_entity *entity,
 				       const union lake_slot *slot)
 {
 	union lake_slot *copy = arena_alloc(arena, entity->column_count * sizeof(*copy));
@@ -114,7 +114,7 @@ static int keep_row(void *data, const union lake_slot *slot)
 		rows->rows = list;
 		rows->room = room;
 	}
-	rows->rows[rows->count] = copy_row(&keeping->export->arena, keeping->entity, slot);
+	rows->rows[rows->count] = export_copy_row(&keeping->export->arena, keeping->entity, slot);
 	return rows->rows[rows->count++] ? 0 : -ENOMEM;
 }
 

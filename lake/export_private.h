@@ -32,6 +32,10 @@ struct export_rows {
 int export_rows(struct export *export, enum schema_entity_id entity, unsigned column, uint64_t value,
 		struct export_rows *ret_rows);
 
+// A row with its texts in an arena; NULL when memory is out.
+const union lake_slot *export_copy_row(struct arena *arena, const struct schema_entity *entity,
+				       const union lake_slot *slot);
+
 // Hands on what was gathered when it is enough. 0 or -errno (sticky in the buffer's memory or the sink's answer).
 int export_flush(struct export *export);
 

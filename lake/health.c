@@ -15,6 +15,7 @@
 #include "core/base/buf.h"
 #include "core/base/cleanup.h"
 #include "lake/export_prometheus.h"
+#include "lake/push.h"
 #include "lake/stitcher.h"
 
 static const uint64_t S_NS = 1000000000, STITCH_NS = 500000000;
@@ -24,6 +25,7 @@ enum { FIGURES_MAX = 48 };
 struct health {
 	struct server *server;
 	struct ingest *ingest;
+	struct push *push; // NULL: none
 	struct stitcher *stitcher; // the writer's thread alone
 	struct store_reader *reader;
 	pthread_mutex_t lock; // of the reader and what is below
@@ -146,6 +148,22 @@ static void put_store(struct figures *figures, struct store_reader *reader)
 	put(figures, "tracer_lake_store_processes", "", "Processes in the store.", (double)status.processes);
 }
 
+static void put_push(struct figures *figures, struct push *push)
+{
+	struct push_counts counts;
+
+	if (!push)
+		return;
+	push_counts(push, &counts);
+	put(figures, "tracer_lake_pushed_traces_total", "", "Runs that the collector took.", (double)counts.traces);
+	put(figures, "tracer_lake_pushed_metrics_total", "", "Rounds of metrics that it took.", (double)counts.metrics);
+	put(figures, "tracer_lake_push_refused_total", "", "What it refused for good.", (double)counts.refused);
+	put(figures, "tracer_lake_push_failures_total", "", "Attempts that are repeated.", (double)counts.failures);
+	put(figures, "tracer_lake_push_dropped_total", "", "Runs that found no room among those that wait.",
+	    (double)counts.dropped);
+	put(figures, "tracer_lake_push_waiting", "", "Runs that wait.", (double)counts.waiting);
+}
+
 static void metrics_get(void *context, const struct server_request *request, struct server_reply *reply)
 {
 	struct health *health = context;
@@ -171,6 +189,7 @@ static void metrics_get(void *context, const struct server_request *request, str
 		put(&figures, "tracer_lake_stitch_joins_total", "", "Joins written.", (double)health->stitched.joins);
 		put(&figures, "tracer_lake_stitch_failures_total", "", "Rounds of stitching that failed.",
 		    (double)health->stitched.failures);
+		put_push(&figures, health->push);
 		put_process(&figures, health);
 	}
 	struct prometheus_question question = {
@@ -219,6 +238,11 @@ int health_new(struct store *store, struct server *server, struct ingest *ingest
 	}
 	*ret_health = health;
 	return 0;
+}
+
+void health_push(struct health *health, struct push *push)
+{
+	health->push = push;
 }
 
 void health_free(struct health *health)

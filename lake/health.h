@@ -13,6 +13,9 @@ struct health;
 // 0 or -errno.
 int health_new(struct store *store, struct server *server, struct ingest *ingest, struct health **ret_health,
 	       struct store_error *error);
+// Whose counts are told too. May be NULL.
+struct push;
+void health_push(struct health *health, struct push *push);
 void health_free(struct health *health); // after server_free() and ingest_stop(); takes NULL
 
 // The latest trouble of stitching: true and a sentence when there was one since the last call.

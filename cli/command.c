@@ -92,10 +92,12 @@ const struct command commands[] = {
 			"token create --role ingest|read|admin prints a token, once; token list; token revoke ID; "
 			"token release HOST_ID lets a host be enrolled anew. link prints an address that opens one "
 			"session in a browser. certificate shows the pin for agents. backup FILE copies the store "
-			"while it is written to. check looks for damage.\n\n"
+			"while it is written to. check looks for damage. migrate --from sqlite:DIR --to "
+			"clickhouse://... moves a store that no server writes to, goes on where it was cut off, and "
+			"compares every count and sum in the end.\n\n"
 			"Options come from the configuration file, then TRACER_DATALAKE_* variables, then flags; "
 			"the later wins.",
-		.words = "token link certificate backup check",
+		.words = "token link certificate backup check migrate",
 		.options = OPTIONS(
 			{"config", 'c', "FILE", "Configuration instead of /etc/tracer/datalake.yaml"},
 			{"print-config", 0, NULL,
@@ -105,6 +107,8 @@ const struct command commands[] = {
 			{"ttl", 0, "DURATION", "How long the token holds; without it for ever"},
 			{"workspace", 0, "NAME", "Of the token or link; without it default"},
 			{"note", 0, "TEXT", "Kept with the token, for people"},
+			{"from", 0, "STORE", "What to move; without it the one of --store"},
+			{"to", 0, "STORE", "Where to: clickhouse://USER@HOST:PORT/DATABASE"},
 			{"json", 0, NULL, "Machine-readable output of token create and list"}),
 		.tables = command_datalake_options,
 		.examples =

@@ -425,7 +425,7 @@ static int subcommand(struct args *args, const struct datalake_options *options)
 		int (*function)(struct args *args, const struct datalake_options *options);
 	} words[] = {
 		{"token", datalake_token},   {"link", datalake_link},	{"certificate", datalake_certificate},
-		{"backup", datalake_backup}, {"check", datalake_check},
+		{"backup", datalake_backup}, {"check", datalake_check}, {"migrate", datalake_migrate},
 	};
 
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
@@ -444,6 +444,10 @@ static void flags_take(struct args *args)
 		datalake_flags.workspace = args->value;
 	if (args_is(args, "note"))
 		datalake_flags.note = args->value;
+	if (args_is(args, "from"))
+		datalake_flags.from = args->value;
+	if (args_is(args, "to"))
+		datalake_flags.to = args->value;
 	datalake_flags.json |= args_is(args, "json");
 }
 

@@ -50,10 +50,11 @@ int datalake_link(struct args *args, const struct datalake_options *options);
 int datalake_backup(struct args *args, const struct datalake_options *options);
 int datalake_check(struct args *args, const struct datalake_options *options);
 int datalake_certificate(struct args *args, const struct datalake_options *options);
+int datalake_migrate(struct args *args, const struct datalake_options *options);
 
 // What subcommands read from flags of their own.
 struct datalake_flags {
-	const char *role, *ttl, *workspace, *note;
+	const char *role, *ttl, *workspace, *note, *from, *to;
 	bool json;
 };
 extern struct datalake_flags datalake_flags;

@@ -273,6 +273,14 @@ static void rollup_table(struct writer *writer)
 	engine(writer, "series_id, level_s, metric, time_ns", "", 0, window(writer));
 }
 
+// How far a move from another store has come: written with the rows it brought, so that both are there or neither.
+static void migrate_table(struct writer *writer)
+{
+	begin(writer, "TABLE", "migrate", "_rows");
+	buf_append_string(writer->out, " (stage UInt64, position String, received DateTime('UTC'), batch UInt64");
+	engine(writer, "batch", "", 0, window(writer));
+}
+
 // ---- views --------------------------------------------------------------------------------------------------------
 
 static const char published[] = "(batch <= (SELECT max(batch) FROM `%s`.chain WHERE kind = 'floor') OR batch IN "
@@ -360,7 +368,7 @@ static void gather(struct writer *writer, enum schema_entity_id id, unsigned col
 		buf_printf(writer->out, "p.`%s`", name);
 		break;
 	case ROLE_ANY:
-		buf_printf(writer->out, "any(p.`%s`)", name);
+		buf_printf(writer->out, "max(p.`%s`)", name); // parts that only add something have it empty
 		break;
 	case ROLE_LATEST:
 		if (id == ENTITY_RUNS && column == RUNS_stitched_id) // 0: taken back
@@ -472,6 +480,7 @@ int clickhouse_schema_statements(const struct clickhouse_url *url, const struct 
 	row_table(&writer, ENTITY_GAPS, "gaps_rows", "workspace, time_ns, id");
 	row_table(&writer, ENTITY_EVENTS, "events_rows", "workspace, time_ns, id");
 	rollup_table(&writer);
+	migrate_table(&writer);
 	for (int kind = 0; kind < SERIES_KIND_END; kind++)
 		points_table(&writer, (enum series_kind)kind);
 	for (int id = 0; id < ENTITY_END; id++) {

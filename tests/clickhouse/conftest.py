@@ -15,6 +15,7 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SERVER = ROOT / "tests/harness/clickhouse_server.py"
 UNIT = ROOT / "build/asan/unit"
+BINARY = ROOT / "build/tracer"
 PASSWORD = "secret-of-the-test"
 ENVIRONMENT = dict(os.environ, ASAN_OPTIONS="detect_leaks=1", UBSAN_OPTIONS="print_stacktrace=1")
 

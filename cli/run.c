@@ -289,18 +289,23 @@ static int signals_open(struct run_session *session)
 	return result;
 }
 
-// The command has its rights and its priority; from here on only reading is left to do, behind it.
-static void rights_drop(void)
+// The command has its rights and its priority; from here on only reading is left to do, behind it. Without BPF not
+// behind: who reads /proc late misses what was there; and what other users' processes run is only shown to who might
+// trace them.
+static void rights_drop(const struct run_session *session)
 {
+	// CAP_KILL: to pass signals on to a command of another user.
 	const struct privs_keep keep = {
-		.bpf = privs_kernel_needs_bpf(),
-		.capabilities = 1ULL << CAP_KILL, // to pass signals on to a command of another user
+		.bpf = !session->fallback && privs_kernel_needs_bpf(),
+		.capabilities = 1ULL << CAP_KILL |
+				(session->fallback ? 1ULL << CAP_SYS_PTRACE | 1ULL << CAP_DAC_READ_SEARCH : 0),
 	};
 	int result = privs_drop(&keep);
 
 	if (result < 0)
 		fprintf(stderr, "tracer run: giving up privileges: %s\n", strerror(-result));
-	setpriority(PRIO_PROCESS, 0, RUN_NICE);
+	if (!session->fallback)
+		setpriority(PRIO_PROCESS, 0, RUN_NICE);
 }
 
 static int session_open(struct run_session *session)
@@ -336,8 +341,7 @@ static int session_open(struct run_session *session)
 		fprintf(stderr, "tracer run: starting the command: %s\n", strerror(-result));
 		return result;
 	}
-	if (!session->fallback)
-		rights_drop();
+	rights_drop(session);
 	return 0;
 }
 

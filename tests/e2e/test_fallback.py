@@ -353,3 +353,16 @@ def test_without_sys_nothing_but_our_own_words(tmp_path):
     driver = f"umount -l /sys; exec {TRACER} run -o {tmp_path}/out.ndjson -- true"
     done = subprocess.run(["unshare", "-m", "sh", "-c", driver], capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0 and "libbpf" not in done.stderr + done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("source, rights", [("events", {5, 19, 2}), ("proc", {5, 19, 2})])
+def test_rights_are_given_up_while_the_command_keeps_its_own(source, rights, tmp_path):
+    """CAP_KILL, CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH stay, with what was had before."""
+    driver = "sleep 0.5; grep CapEff /proc/$PPID/status /proc/self/status"
+    done = subprocess.run([TRACER, "run", "-q", "--source", source, "--", "sh", "-c", driver], capture_output=True, text=True,
+                          check=True, timeout=60)
+    recorder, command = (int(line.split()[-1], 16) for line in done.stdout.splitlines())
+    assert {bit for bit in range(64) if recorder >> bit & 1} == rights
+    with open("/proc/self/status", encoding="ascii") as lines:
+        own = next(int(line.split()[1], 16) for line in lines if line.startswith("CapEff"))
+    assert command == own

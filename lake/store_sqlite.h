@@ -89,7 +89,7 @@ struct sqlite_store {
 	sqlite3_stmt *process_insert, *living_insert, *living_get, *living_delete;
 	sqlite3_stmt *gap_insert, *event_insert, *key_insert, *point_insert, *point_get, *rollup_delete, *series_insert,
 		*stale_insert;
-	uint64_t maintained_ns, checked_bytes_ns;
+	uint64_t bound[PROCESSES_END + 3]; // of process_insert
 };
 
 struct sqlite_reader {

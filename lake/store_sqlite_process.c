@@ -11,6 +11,10 @@
 #include "lake/images.h"
 #include "lake/store_sqlite.h"
 
+// What processes_N has for a pid in its namespace that is not known; null there means that it is the pid. -2 as an
+// integer of SQLite.
+#define PID_UNKNOWN (UINT64_MAX - 1)
+
 static void insert_sql(struct buf *sql, const char *what, uint64_t partition, bool contexts)
 {
 	const struct schema_entity *entity = &schema_entities[ENTITY_PROCESSES];
@@ -70,6 +74,7 @@ int process_statements(struct sqlite_store *store, struct store_error *error)
 	insert_sql(&sql, "processes", store->partition.no, false);
 	if (status == 0)
 		status = prepare_buf(store, &sql, &store->process_insert, error);
+	memset(store->bound, 0xff, sizeof(store->bound)); // nothing is bound: null
 	return status;
 }
 
@@ -230,6 +235,15 @@ static int living_delete(struct sqlite_store *store, uint64_t key, struct store_
 
 // --- those that ended ---------------------------------------------------------------------------
 
+// Most columns are null or as before in most rows, and a bound value stays bound: only what differs is bound.
+static void ended_bind_number(struct sqlite_store *store, int at, uint64_t value)
+{
+	if (store->bound[at] == value)
+		return;
+	store->bound[at] = value;
+	sqlite_bind_u64(store->process_insert, at, value);
+}
+
 static int ended_bind(struct sqlite_store *store, const struct lake_row *row, struct store_error *error)
 {
 	sqlite3_stmt *insert = store->process_insert;
@@ -244,17 +258,14 @@ static int ended_bind(struct sqlite_store *store, const struct lake_row *row, st
 			no = slot[i].u64;
 			if (i == PROCESSES_time_ns && no == slot[PROCESSES_end_ns].u64)
 				no = LAKE_NULL;
-			if (i == PROCESSES_pid_in_namespace && no == slot[PROCESSES_pid].u64)
-				no = LAKE_NULL;
-			if (i == PROCESSES_pid_in_namespace && slot[i].u64 == LAKE_NULL)
-				sqlite3_bind_int64(insert, at++, -1);
-			else
-				sqlite_bind_u64(insert, at++, no);
+			else if (i == PROCESSES_pid_in_namespace)
+				no = no == slot[PROCESSES_pid].u64 ? LAKE_NULL : no == LAKE_NULL ? PID_UNKNOWN : no;
+			ended_bind_number(store, at++, no);
 			break;
 		case PLACE_ROW_DICTIONARY:
 			status = dictionary_text(store, slot[i].text, &no, error);
 			if (status == 0)
-				sqlite_bind_u64(insert, at++, no);
+				ended_bind_number(store, at++, no);
 			break;
 		case PLACE_ROW_TEXT:
 			sqlite_bind_slot(insert, at++, slot[i], SCHEMA_TEXT);

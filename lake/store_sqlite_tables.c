@@ -73,11 +73,11 @@ void process_expression(struct buf *sql, unsigned column, uint64_t partition)
 		buf_printf(sql, "c.%s", name);
 		break;
 	default:
-		// Left out where they say nothing new; -1 is then null.
+		// Left out where they say nothing new; -2 is then null.
 		if (column == PROCESSES_time_ns)
 			buf_append_string(sql, "ifnull(p.time_ns,p.end_ns)");
 		else if (column == PROCESSES_pid_in_namespace)
-			buf_append_string(sql, "nullif(ifnull(p.pid_in_namespace,p.pid),-1)");
+			buf_append_string(sql, "nullif(ifnull(p.pid_in_namespace,p.pid),-2)");
 		else
 			buf_printf(sql, "p.%s", name);
 	}

@@ -47,7 +47,7 @@ static inline void lake_record_process(struct lake_records *r, struct buf *out)
 		   "62b5bbccf9eb\","
 		   "\"pid\":%u,\"ppid\":%u,\"start_ns\":%llu,\"end_ns\":%llu,\"start_boot_ns\":%llu,\"parent_start_"
 		   "boot_ns\":%llu,"
-		   "\"comm\":\"%s\",\"exe\":\"/opt/conda/envs/tools/bin/%s\",\"script\":null,\"interpreter\":null,"
+		   "\"comm\":\"%s\",\"exe\":\"/usr/local/bin/%s\",\"script\":null,\"interpreter\":null,"
 		   "\"args\":[\"%s\",\"-@\",\"4\",\"-o\",\"out_%u.bam\",\"in_%u.bam\"],",
 		   (unsigned long long)end, r->pid, r->pid - 1, (unsigned long long)start, (unsigned long long)end,
 		   (unsigned long long)(start - r->boot_ns), (unsigned long long)(start - r->boot_ns - 1000000),
@@ -59,12 +59,12 @@ static inline void lake_record_process(struct lake_records *r, struct buf *out)
 		   "limit\":null,"
 		   "\"cpu_ns\":%llu,\"cpu_user_ns\":%llu,\"cpu_system_ns\":%llu,\"run_delay_ns\":%u,\"voluntary_"
 		   "switches\":%u,"
-		   "\"involuntary_switches\":%u,\"threads_max\":%u,\"blocked_ns\":{\"disk\":%u,\"pipe\":%u},\"blocked_"
+		   "\"involuntary_switches\":%u,\"threads_max\":%u,\"blocked_ns\":{\"pipe\":%u},\"blocked_"
 		   "samples\":%u,",
-		   r->task & 0xff, r->task, r->run, r->task * 2654435761u, r->pid % 1000 + 1, 4000 + r->task,
+		   r->task & 0xff, r->run, r->task * 2654435761u, r->pid % 1000 + 1, 4000 + r->task,
 		   4000 + r->task, lake_random(r, 200) == 0, (unsigned long long)cpu, (unsigned long long)(cpu * 4 / 5),
 		   (unsigned long long)(cpu / 5), lake_random(r, 9000000), lake_random(r, 900), lake_random(r, 300),
-		   1 + lake_random(r, 4), lake_random(r, 50000000), lake_random(r, 50000000), 1 + lake_random(r, 20));
+		   1 + lake_random(r, 4), lake_random(r, 50000000), 1 + lake_random(r, 20));
 	buf_printf(out,
 		   "\"minor_faults\":%u,\"major_faults\":%u,\"peak_rss_bytes\":%u,\"anon_bytes\":%u,\"file_bytes\":%u,"
 		   "\"shmem_bytes\":0,\"swap_bytes\":0,\"reclaim_stall_ns\":0,\"compaction_stall_ns\":0,\"rchar_"

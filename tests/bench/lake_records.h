@@ -54,7 +54,7 @@ static inline void lake_record_process(struct lake_records *r, struct buf *out)
 		   programs[tool], programs[tool], programs[tool], r->pid, r->task);
 	buf_printf(out,
 		   "\"cwd\":\"/scratch/work/%02x/"
-		   "%08x%08x%08x\",\"uid\":1000,\"gid\":1000,\"pid_in_namespace\":%u,\"session\":%u,"
+		   "%08x%08x\",\"uid\":1000,\"gid\":1000,\"pid_in_namespace\":%u,\"session\":%u,"
 		   "\"process_group\":%u,\"exit_code\":%u,\"signal\":null,\"core_dumped\":false,\"oom\":false,\"oom_"
 		   "limit\":null,"
 		   "\"cpu_ns\":%llu,\"cpu_user_ns\":%llu,\"cpu_system_ns\":%llu,\"run_delay_ns\":%u,\"voluntary_"

@@ -2,12 +2,16 @@
 """Nextflow from its jars, offline, local executor: each row of its trace is a task with the same pid, end and directory."""
 
 import csv
+import datetime
+import io
 import os
+import re
 
 import pytest
 
 from e2e import account, engines
 from harness import tracer
+from harness.posting import Lake
 
 OPENS = ["java.lang", "java.io", "java.nio", "java.nio.file.spi", "java.net", "java.util", "java.util.concurrent",
          "java.util.concurrent.locks", "sun.nio.ch", "sun.nio.fs", "sun.net.www.protocol.http"]
@@ -74,3 +78,34 @@ def test_failures_and_report(scene):
 
 def test_nothing_lost(scene):
     assert not scene[0].gaps
+
+
+def seconds(text):
+    """Of a duration as Nextflow prints it."""
+    if text.endswith("ms"):
+        return int(text[:-2]) / 1000
+    return sum(float(number) * {"s": 1, "m": 60, "h": 3600, "d": 86400}[unit] for number, unit in re.findall(r"([0-9.]+)([smhd])", text))
+
+
+FORMATS = {"duration": r"\d+ms|[0-9. dhms]+", "realtime": r"\d+ms|[0-9. dhms]+", "%cpu": r"\d+\.\d%", "peak_rss": r"0|[0-9.]+ [KMGT]?B",
+           "rchar": r"0|[0-9.]+ [KMGT]?B", "wchar": r"0|[0-9.]+ [KMGT]?B"}
+
+
+def test_export_reads_like_the_trace(scene, tmp_path):
+    recording, trace = scene
+    run = account.runs_of(recording, "nextflow")
+    with Lake(tmp_path / "lake") as lake:
+        lake.agent().post(recording.records)
+        text = lake.tracer("export", "--format", "trace", next(iter(run))).decode()
+    rows = {row["native_id"]: row for row in csv.DictReader(io.StringIO(text), delimiter="\t")}
+    assert text.split("\n")[0].split("\t") == list(trace[0])
+    assert len(rows) == len(trace)
+    for theirs in trace:
+        ours = rows[theirs["native_id"]]
+        assert (ours["hash"], ours["exit"], ours["status"]) == (theirs["hash"], theirs["exit"], theirs["status"])
+        for column, pattern in FORMATS.items():
+            for row in (ours, theirs):
+                assert row[column] == "-" or re.fullmatch(pattern, row[column]), (column, row[column])
+        assert abs(seconds(ours["duration"]) - seconds(theirs["duration"])) < 1.5, (ours, theirs)
+        submitted = [datetime.datetime.strptime(row["submit"], "%Y-%m-%d %H:%M:%S.%f") for row in (ours, theirs)]
+        assert abs((submitted[0] - submitted[1]).total_seconds()) < 1.5

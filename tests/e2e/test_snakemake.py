@@ -2,7 +2,10 @@
 """Snakemake over bwa and samtools: every job that Snakemake's own log names is a task with the right tools and end."""
 
 import collections
+import csv
+import io
 import os
+import pathlib
 import re
 import shutil
 
@@ -10,6 +13,7 @@ import pytest
 
 from e2e import account, engines
 from harness import tracer
+from harness.posting import Lake
 
 TOOLS = {
     "index": {"bwa index"},
@@ -91,3 +95,25 @@ def test_report(scene):
 
 def test_nothing_lost(scene):
     assert not scene[0].gaps
+
+
+def test_export_reads_like_a_benchmark(scene, tmp_path):
+    """The rule that aligns has a benchmark: of Snakemake itself."""
+    recording, _ = scene
+    folder = pathlib.Path(recording.with_tool("bwa mem")[0]["cwd"])
+    theirs = [next(csv.DictReader(path.open(encoding="utf-8"), delimiter="\t")) for path in folder.glob("*.benchmark.tsv")]
+    assert len(theirs) == 3
+    with Lake(tmp_path / "lake") as lake:
+        lake.agent().post(recording.records)
+        text = lake.tracer("export", "--format", "snakemake", next(iter(account.runs_of(recording, "snakemake")))).decode()
+    rows = list(csv.DictReader(io.StringIO(text), delimiter="\t"))
+    assert len(rows) == 12
+    ours = [row for row in rows if "bwa mem" in row["rule_name"]]
+    assert list(ours[0])[:len(theirs[0])] == list(theirs[0])
+    assert len(ours) == 3
+    for mine, other in zip(sorted(ours, key=lambda row: float(row["s"])), sorted(theirs, key=lambda row: float(row["s"]))):
+        assert abs(float(mine["s"]) - float(other["s"])) < 1, (mine, other)
+        for row in (mine, other):
+            assert re.fullmatch(r"\d+:\d\d:\d\d", row["h:m:s"]) and re.fullmatch(r"\d+\.\d+", row["s"])
+            for column in ("max_rss", "io_in", "io_out", "mean_load", "cpu_time", "max_vms"):
+                assert re.fullmatch(r"\d+\.\d\d|NA", row[column]), (column, row[column])

@@ -114,6 +114,7 @@ struct collect {
 	bool spool_in_memory;
 	struct spool *spool;
 	struct stream *stream; // NULL: nothing is delivered
+	char stream_why[STREAM_WHY_SIZE];
 	struct collect_status status;
 	uint64_t start_boot_ns;
 };
@@ -341,16 +342,19 @@ static void on_stream_report(void *context, int fd, uint32_t events)
 // The child is made while this process still may, and before it holds anything of the kernel's.
 static int stream_begin(struct collect *collect)
 {
-	char why[STREAM_WHY_SIZE];
 	int result;
 
 	if (!*collect->stream_options.url)
 		return EXIT_OK;
 	result = stream_start(&collect->stream_options, collect->options.spool_directory, on_stream_tell, NULL,
-			      &collect->stream, why);
-	if (result < 0) {
-		fprintf(stderr, "tracer collect: %s\n", why);
-		return result == -EINVAL ? EXIT_USAGE : EXIT_REFUSED;
+			      &collect->stream, collect->stream_why);
+	if (result == -EINVAL) {
+		fprintf(stderr, "tracer collect: %s\n", collect->stream_why);
+		return EXIT_USAGE;
+	}
+	if (result < 0) { // a broken disk, say: recording goes on all the same
+		log_error("nothing is delivered: %s", collect->stream_why);
+		return EXIT_OK;
 	}
 	result = loop_add_fd(collect->loop, stream_fd(collect->stream), EPOLLIN, on_stream_report, collect);
 	if (result < 0)
@@ -416,6 +420,7 @@ static int collect_open(struct collect *collect)
 							   .spool = collect->spool,
 							   .stream = collect->stream,
 							   .stream_url = collect->stream_options.url,
+							   .stream_why = collect->stream_why,
 							   .fallback = collect->fallback,
 							   .without_bpf = collect->without_bpf,
 							   .start_boot_ns = collect->start_boot_ns };

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <grp.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/types.h>
 
@@ -63,9 +64,14 @@ static void status_put_stream(const struct collect_status *status, struct json *
 	bool waits = report.state == STREAM_RETRYING || report.state == STREAM_DEAD;
 
 	json_key(json, "stream");
-	if (!status->stream) {
+	if (!*status->stream_url) {
 		json_null(json);
 		return;
+	}
+	if (!status->stream) {
+		report.state = STREAM_DEAD;
+		report.last_error_ns = now_ns;
+		snprintf(report.last_error, sizeof(report.last_error), "%s", status->stream_why);
 	}
 	json_open_object(json);
 	json_put_string(json, "url", status->stream_url);

@@ -16,7 +16,7 @@ struct collect_status {
 	struct agent *agent;
 	const struct spool *spool;
 	struct stream *stream; // NULL: nothing is delivered
-	const char *stream_url;
+	const char *stream_url, *stream_why; // where to; why there is no streamer although there should be
 	struct fallback *fallback; // NULL: BPF
 	const char *without_bpf; // why not; "": it was not asked for
 	uint64_t start_boot_ns;

@@ -20,7 +20,7 @@
 #define NS_PER_S 1000000000ULL
 #define NS_PER_MS 1000000ULL
 #define RETRY_BASE_NS NS_PER_S
-#define LOOK_MS 250 // how often an idle streamer looks for new records
+#define LOOK_MS 500 // how often an idle streamer looks for new records
 #define REPORT_NS (5 * NS_PER_S) // when nothing changes
 #define REPORT_NEWS_NS (200 * NS_PER_MS)
 #define READ_PAUSE_NS (2 * NS_PER_MS) // doubled before each attempt

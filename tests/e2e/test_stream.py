@@ -313,3 +313,19 @@ def test_through_a_proxy(room, recorded, kind, scheme, given, tmp_path):
     finally:
         lake.close()
         proxy.listener.close()
+
+
+def test_a_spool_that_cannot_be_written_keeps_nobody_from_recording(room, lake):
+    place = room / "readonly"
+    place.mkdir()
+    where = room / "readonly.sock"
+    command = f"mount -t tmpfs -o ro none {place} && exec {BINARY} collect --spool {place}/spool --status-socket {where} " \
+              "--status-processes-socket '' " + " ".join(lake.options)
+    collector = subprocess.Popen(["unshare", "-m", "sh", "-c", command], stderr=subprocess.PIPE, text=True)
+    try:
+        told = wait_for(lambda: status(where), process=collector)
+        assert told["stream"]["state"] == "dead" and "Read-only" in told["stream"]["last_error"]
+        assert told["spool"]["in_memory"] and told["spool"]["balanced"]
+    finally:
+        collector.send_signal(signal.SIGTERM)
+        collector.communicate(timeout=40)

@@ -1,11 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """A job array on a one-node Slurm, recorded on the whole host: each job and step of Slurm's own account is there."""
 
+import pathlib
+import shutil
+import tempfile
+
 import pytest
 
-from e2e import account
+from e2e import account, engines
 from e2e.slurm import Slurm
+from e2e.test_nextflow import OPENS
+from e2e.test_world import wait_for
 from harness import tracer
+from harness.posting import Lake
 
 SCRIPT = """#!/bin/sh
 #SBATCH --job-name=count-reads
@@ -78,3 +85,52 @@ def test_report(scene):
 
 def test_nothing_lost(scene):
     assert not scene[0].gaps
+
+
+PIPELINE = """nextflow.enable.dsl = 2
+process COUNT {
+    input: val number
+    script: "seq 1 \\$(( $number * 1000 )) | sort | wc -l; sleep 2"
+}
+workflow { COUNT(channel.of(1, 2)) }
+"""
+
+CONFIG = """process.executor = 'slurm'
+process.memory = '100 MB'
+executor { queueSize = 4; pollInterval = '1 sec'; queueStatInterval = '2 sec'; submitRateLimit = '10/1sec' }
+"""
+
+
+@pytest.mark.long
+def test_a_pipeline_and_its_jobs_on_another_node_are_one_run(tmp_path):
+    """Nextflow submits to Slurm; what ran in jobs goes to the datalake as another host's, as on a cluster."""
+    # A directory that hosts share: none below /tmp is.
+    shared = pathlib.Path(tempfile.mkdtemp(prefix="tracer-test-", dir="/srv"))
+    try:
+        (shared / "main.nf").write_text(PIPELINE)
+        (shared / "nextflow.config").write_text(CONFIG)
+        (shared / "plugins").mkdir()
+        with Slurm(tmp_path) as slurm:
+            environment = {**slurm.environment, "NXF_HOME": str(shared / "home"), "NXF_PLUGINS_DIR": str(shared / "plugins"),
+                           "NXF_OFFLINE": "true", "NXF_ANSI_LOG": "false"}
+            command = ["java", "-XX:TieredStopAtLevel=1", *(f"--add-opens=java.base/{name}=ALL-UNNAMED" for name in OPENS),
+                       "-cp", f"{engines.nextflow()}/*", "nextflow.cli.Launcher", "run", "main.nf", "-offline", "-w", shared / "work"]
+            recording = tracer.run(command, tmp_path / "out.ndjson", options=["--system"], cwd=shared, env=environment, check=0)
+        jobs = {process.run_id for process in account.of_engine(recording, "slurm")}
+        assert len(jobs) == 2, jobs
+        heads = account.runs_of(recording, "nextflow")
+        assert len(heads) == 1, heads
+        with Lake(tmp_path / "lake") as lake:
+            lake.agent("node").post(record for record in recording.records if record.get("run") in jobs)
+            lake.agent("login").post(record for record in recording.records if record["kind"] == "host" or record.get("run") in heads)
+            wait_for(lambda: len({run["run"] for run in lake.rows("runs") if run["stitched_id"]}) == 3)
+            runs = {run["run"]: run for run in lake.rows("runs")}
+            wholes = {run["stitched_id"] for run in runs.values()}
+            head = next(iter(heads))
+            assert wholes == {runs[head]["id"]}, "the engine stands for the whole"
+            why = {(join["run_id"], join["key"].split(":")[0]) for join in lake.rows("joins") if join["how"] != "weak"}
+            assert {(runs[job]["id"], "nextflow-task") for job in jobs} <= why
+            assert {(runs[job]["id"], "nextflow") for job in jobs} <= why
+            assert "part on node: Nextflow submitted the job from this task directory" in lake.tracer("show", runs[head]["id"]).decode()
+    finally:
+        shutil.rmtree(shared)

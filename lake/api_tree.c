@@ -12,10 +12,9 @@
 
 enum { TREE_PARTS_MAX = 1024 };
 
-static const char tree_task_fields[] =
-	"id,run_id,task,task_name,sample,start_ns,end_ns,processes,living,failures,exit_code,"
-	"signal,oom,threads_max,cpu_ns,"
-	"run_delay_ns,peak_rss_bytes,rchar_bytes,wchar_bytes,read_bytes,write_bytes";
+// What a picture of the run needs; others by name, with fields=.
+static const char tree_task_fields[] = "task,task_name,sample,start_ns,end_ns,processes,failures,exit_code,signal,"
+				       "cpu_ns,peak_rss_bytes";
 
 struct tree {
 	struct api *api;
@@ -51,8 +50,7 @@ static int tree_part(void *data, const union lake_slot *slot)
 static int tree_parts(struct tree *tree, const union lake_slot *run)
 {
 	static const uint8_t columns[] = {RUNS_id};
-	const struct store_filter filter = {
-		.column = RUNS_stitched_id, .op = STORE_EQ, .value = run[RUNS_stitched_id]};
+	const struct store_filter filter = {.column = RUNS_stitched_id, .op = STORE_EQ, .value = run[RUNS_stitched_id]};
 	const struct store_query query = {
 		.entity = ENTITY_RUNS,
 		.workspace = tree->api->request->workspace,
@@ -68,30 +66,37 @@ static int tree_parts(struct tree *tree, const union lake_slot *run)
 	tree->parts[tree->part_count++] = run[RUNS_id].u64;
 	if (run[RUNS_stitched_id].u64 == LAKE_NULL)
 		return 0;
-	return store_select(tree->api->reader, &query, tree_part, tree, next,
-			    &tree->api->store_error);
+	return store_select(tree->api->reader, &query, tree_part, tree, next, &tree->api->store_error);
+}
+
+// Tasks of several parts say whose they are.
+static void tree_name_parts(struct tree *tree)
+{
+	struct store_query *select = &tree->query.select;
+
+	if (tree->part_count == 1 || memchr(tree->query.columns, TASKS_run_id, select->column_count))
+		return;
+	tree->query.columns[select->column_count++] = TASKS_run_id;
 }
 
 static void tree_write_head(struct tree *tree, const union lake_slot *run)
 {
-	struct query_writer writer = query_writer_to(&tree->api->out, QUERY_JSON,
-						     &schema_entities[ENTITY_RUNS], NULL, 0);
+	struct query_writer writer =
+		query_writer_to(&tree->api->out, QUERY_JSON, &schema_entities[ENTITY_RUNS], NULL, 0);
 
 	tree_comma_key(tree, "{\"run\":");
 	query_write_row(&writer, run);
 	tree_comma_key(tree, ",\"parts\":[");
 	for (size_t i = 0; i < tree->part_count; i++)
-		buf_printf(&tree->api->out, "%s\"%llu\"", i ? "," : "",
-			   (unsigned long long)tree->parts[i]);
+		buf_printf(&tree->api->out, "%s\"%llu\"", i ? "," : "", (unsigned long long)tree->parts[i]);
 	tree_comma_key(tree, "]");
 }
 
-static void tree_write_names(struct tree *tree, const struct schema_entity *entity,
-			     const uint8_t *columns, size_t count)
+static void tree_write_names(struct tree *tree, const struct schema_entity *entity, const uint8_t *columns,
+			     size_t count)
 {
 	for (size_t i = 0; i < count; i++)
-		buf_printf(&tree->api->out, "%s\"%s\"", i ? "," : "",
-			   entity->columns[columns ? columns[i] : i].name);
+		buf_printf(&tree->api->out, "%s\"%s\"", i ? "," : "", entity->columns[columns ? columns[i] : i].name);
 }
 
 // --- tasks -------------------------------------------------------------------------------------------------------
@@ -116,8 +121,7 @@ static bool tree_cursor(struct tree *tree, size_t *ret_part)
 		return true;
 	part = strtoul(cursor, &end, 10);
 	if (*cursor < '0' || *cursor > '9' || *end != '.' || part >= tree->part_count) {
-		query_fail(&tree->api->error, "bad_cursor", "cursor",
-			   "that is no cursor of this tree");
+		query_fail(&tree->api->error, "bad_cursor", "cursor", "that is no cursor of this tree");
 		return false;
 	}
 	tree->query.select.cursor = end + 1;
@@ -138,8 +142,8 @@ static int tree_tasks(struct tree *tree, size_t part)
 		tree->query.select.limit = tree->left;
 		error = query_filter_u64(&tree->query, TASKS_run_id, STORE_EQ, tree->parts[part]);
 		if (error == 0)
-			error = store_select(tree->api->reader, &tree->query.select, tree_row, tree,
-					     next, &tree->api->store_error);
+			error = store_select(tree->api->reader, &tree->query.select, tree_row, tree, next,
+					     &tree->api->store_error);
 		tree->query.select.cursor = NULL;
 		if (error != 0 || tree->left == 0)
 			continue;
@@ -170,13 +174,11 @@ static int tree_tools(struct tree *tree)
 	char next[STORE_CURSOR_SIZE];
 	int error = 0;
 
-	tree->writer = query_writer_to(&tree->api->out, QUERY_JSON, &schema_entities[ENTITY_TOOLS],
-				       NULL, 0);
+	tree->writer = query_writer_to(&tree->api->out, QUERY_JSON, &schema_entities[ENTITY_TOOLS], NULL, 0);
 	tree->writer.compact = true;
 	for (size_t part = 0; error == 0 && part < tree->part_count; part++) {
 		filter.value.u64 = tree->parts[part];
-		error = store_select(tree->api->reader, &query, tree_row, tree, next,
-				     &tree->api->store_error);
+		error = store_select(tree->api->reader, &query, tree_row, tree, next, &tree->api->store_error);
 	}
 	return error;
 }
@@ -199,15 +201,12 @@ static int tree_parse(struct tree *tree)
 	if (!fields)
 		error = query_parameters_add(parameters, "fields", tree_task_fields);
 	if (error == 0)
-		error = query_parse(&tree->query, ENTITY_TASKS, tree->api->request->workspace,
-				    parameters, tree->api->request->now_ns, &tree->api->error);
+		error = query_parse(&tree->query, ENTITY_TASKS, tree->api->request->workspace, parameters,
+				    tree->api->request->now_ns, &tree->api->error);
 	if (error == 0)
-		error = query_reject_unused(parameters, &schema_entities[ENTITY_TASKS],
-					    &tree->api->error);
+		error = query_reject_unused(parameters, &schema_entities[ENTITY_TASKS], &tree->api->error);
 	tree->left = limit ? tree->query.select.limit : 0;
-	return error == -E2BIG ? query_fail(&tree->api->error, "too_many_filters", NULL,
-					    "too many parameters")
-			       : error;
+	return error == -E2BIG ? query_fail(&tree->api->error, "too_many_filters", NULL, "too many parameters") : error;
 }
 
 void api_tree(struct api *api, uint64_t id)
@@ -243,13 +242,13 @@ void api_tree(struct api *api, uint64_t id)
 		api_problem_query(api, -EINVAL);
 		return;
 	}
+	tree_name_parts(tree);
 	tree_write_head(tree, run);
 	tree_comma_key(tree, ",\"columns\":[");
-	tree_write_names(tree, &schema_entities[ENTITY_TASKS], tree->query.columns,
-			 tree->query.select.column_count);
+	tree_write_names(tree, &schema_entities[ENTITY_TASKS], tree->query.columns, tree->query.select.column_count);
 	tree_comma_key(tree, "],\"tasks\":[");
-	tree->writer = query_writer_to(&api->out, QUERY_JSON, &schema_entities[ENTITY_TASKS],
-				       tree->query.columns, tree->query.select.column_count);
+	tree->writer = query_writer_to(&api->out, QUERY_JSON, &schema_entities[ENTITY_TASKS], tree->query.columns,
+				       tree->query.select.column_count);
 	tree->writer.compact = true;
 	error = tree_tasks(tree, part);
 	if (error == 0) {

@@ -46,8 +46,8 @@ int query_filter_u64(struct query *query, unsigned column, enum store_operator o
 int query_reject_unused(struct query_parameters *parameters, const struct schema_entity *entity,
 			struct query_error *error);
 
-__attribute__((format(printf, 4, 5))) int query_fail(struct query_error *error, const char *code,
-						     const char *parameter, const char *format,
+__attribute__((format(printf, 4, 5))) int query_fail(struct query_error *error, const char *code, const char *parameter,
+						     const char *format,
 						     ...); // -EINVAL
 
 // A number as people write it: 12, 1e9, 1.5G (columns in bytes: powers of 1024), 90s (in ns), a time (2026-01-31,
@@ -67,20 +67,18 @@ unsigned query_time_column(enum schema_entity_id entity);
 struct query_writer {
 	enum query_format format;
 	const struct schema_entity *entity;
-	const uint8_t *columns;
 	size_t column_count;
+	uint8_t columns[SCHEMA_COLUMNS_MAX];
+	bool id[SCHEMA_COLUMNS_MAX]; // by position: query_column_is_id()
 	bool compact; // JSON rows as arrays of values instead of objects
 	uint64_t rows;
 	struct buf *out;
 };
 
 // NULL columns: all.
-struct query_writer query_writer_to(struct buf *out, enum query_format format,
-				    const struct schema_entity *entity, const uint8_t *columns,
-				    size_t column_count);
+struct query_writer query_writer_to(struct buf *out, enum query_format format, const struct schema_entity *entity,
+				    const uint8_t *columns, size_t column_count);
 void query_write_heading(struct query_writer *writer); // CSV: the names; else nothing
 void query_write_row(struct query_writer *writer, const union lake_slot *slot);
-// One value as JSON.
-void query_write_slot(struct json *json, const struct schema_column *column, union lake_slot slot);
 // One field of a CSV line, quoted where needed (RFC 4180).
 void query_write_csv(struct buf *out, const char *text, size_t length);

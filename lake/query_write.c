@@ -6,24 +6,21 @@
 
 #include "lake/query.h"
 
-struct query_writer query_writer_to(struct buf *out, enum query_format format,
-				    const struct schema_entity *entity, const uint8_t *columns,
-				    size_t column_count)
+struct query_writer query_writer_to(struct buf *out, enum query_format format, const struct schema_entity *entity,
+				    const uint8_t *columns, size_t column_count)
 {
-	return (struct query_writer){
+	struct query_writer writer = {
 		.format = format,
 		.entity = entity,
-		.columns = columns,
 		.column_count = columns ? column_count : entity->column_count,
 		.out = out,
 	};
-}
 
-static const struct schema_column *query_writer_column(const struct query_writer *writer, size_t i,
-						       unsigned *ret_at)
-{
-	*ret_at = writer->columns ? writer->columns[i] : (unsigned)i;
-	return &writer->entity->columns[*ret_at];
+	for (size_t i = 0; i < writer.column_count; i++) {
+		writer.columns[i] = columns ? columns[i] : (uint8_t)i;
+		writer.id[i] = query_column_is_id(&entity->columns[writer.columns[i]]);
+	}
+	return writer;
 }
 
 static void query_write_raw(struct json *json, const struct lake_text *text)
@@ -42,41 +39,36 @@ static void query_write_id(struct json *json, uint64_t id)
 	buf_append_char(json->out, '"');
 }
 
-void query_write_slot(struct json *json, const struct schema_column *column, union lake_slot slot)
+// Nearly every value is a number: those first, without a further call.
+static void query_write_value(struct json *json, uint8_t type, bool id, union lake_slot slot)
 {
-	if (lake_slot_is_null(slot, column->type)) {
-		json_null(json);
-		return;
-	}
-	switch (column->type) {
-	case SCHEMA_U64:
-		if (query_column_is_id(column))
+	if (type == SCHEMA_U64) {
+		if (slot.u64 == LAKE_NULL)
+			json_null(json);
+		else if (id)
 			query_write_id(json, slot.u64);
 		else
 			json_u64(json, slot.u64);
-		break;
-	case SCHEMA_I64:
-		json_i64(json, slot.i64);
-		break;
-	case SCHEMA_F64:
-		json_double(json, slot.f64);
-		break;
-	case SCHEMA_BOOL:
-		json_bool(json, slot.u64 != 0);
-		break;
-	case SCHEMA_TEXT:
-		json_string_n(json, slot.text->bytes, slot.text->length);
-		break;
-	case SCHEMA_JSON:
-		query_write_raw(json, slot.text);
-		break;
+		return;
 	}
+	if (lake_slot_is_null(slot, (enum schema_type)type))
+		json_null(json);
+	else if (type == SCHEMA_TEXT)
+		json_string_n(json, slot.text->bytes, slot.text->length);
+	else if (type == SCHEMA_JSON)
+		query_write_raw(json, slot.text);
+	else if (type == SCHEMA_BOOL)
+		json_bool(json, slot.u64 != 0);
+	else if (type == SCHEMA_I64)
+		json_i64(json, slot.i64);
+	else
+		json_double(json, slot.f64);
 }
 
 void query_write_csv(struct buf *out, const char *text, size_t length)
 {
-	if (!memchr(text, '"', length) && !memchr(text, ',', length) &&
-	    !memchr(text, '\n', length) && !memchr(text, '\r', length)) {
+	if (!memchr(text, '"', length) && !memchr(text, ',', length) && !memchr(text, '\n', length) &&
+	    !memchr(text, '\r', length)) {
 		buf_append(out, text, length);
 		return;
 	}
@@ -89,31 +81,26 @@ void query_write_csv(struct buf *out, const char *text, size_t length)
 	buf_append_char(out, '"');
 }
 
-static void query_write_csv_slot(struct buf *out, const struct schema_column *column,
-				 union lake_slot slot)
+static void query_write_csv_value(struct buf *out, uint8_t type, union lake_slot slot)
 {
 	struct json json = json_to(out);
 
-	if (lake_slot_is_null(slot, column->type))
+	if (lake_slot_is_null(slot, (enum schema_type)type))
 		return;
-	if (column->type == SCHEMA_TEXT || column->type == SCHEMA_JSON)
+	if (type == SCHEMA_TEXT || type == SCHEMA_JSON)
 		query_write_csv(out, slot.text->bytes, slot.text->length);
-	else if (query_column_is_id(column))
-		json_u64(&json, slot.u64);
 	else
-		query_write_slot(&json, column, slot);
+		query_write_value(&json, type, false, slot);
 }
 
 void query_write_heading(struct query_writer *writer)
 {
-	unsigned at;
-
 	if (writer->format != QUERY_CSV)
 		return;
 	for (size_t i = 0; i < writer->column_count; i++) {
 		if (i)
 			buf_append_char(writer->out, ',');
-		buf_append_string(writer->out, query_writer_column(writer, i, &at)->name);
+		buf_append_string(writer->out, writer->entity->columns[writer->columns[i]].name);
 	}
 	buf_append(writer->out, "\r\n", 2);
 }
@@ -121,43 +108,39 @@ void query_write_heading(struct query_writer *writer)
 static void query_write_object(struct query_writer *writer, const union lake_slot *slot)
 {
 	struct json json = json_to(writer->out);
-	unsigned at;
 
 	buf_append_char(writer->out, writer->compact ? '[' : '{');
 	for (size_t i = 0; i < writer->column_count; i++) {
-		const struct schema_column *column = query_writer_column(writer, i, &at);
+		const struct schema_column *column = &writer->entity->columns[writer->columns[i]];
 
 		if (!writer->compact)
-			json_key(&json, column->name);
-		query_write_slot(&json, column, slot[at]);
+			json_key_n(&json, column->name, column->name_length);
+		query_write_value(&json, column->type, writer->id[i], slot[writer->columns[i]]);
 	}
 	buf_append_char(writer->out, writer->compact ? ']' : '}');
 }
 
+static void query_write_line(struct query_writer *writer, const union lake_slot *slot)
+{
+	for (size_t i = 0; i < writer->column_count; i++) {
+		if (i)
+			buf_append_char(writer->out, ',');
+		query_write_csv_value(writer->out, writer->entity->columns[writer->columns[i]].type,
+				      slot[writer->columns[i]]);
+	}
+	buf_append(writer->out, "\r\n", 2);
+}
+
 void query_write_row(struct query_writer *writer, const union lake_slot *slot)
 {
-	unsigned at;
-
-	switch (writer->format) {
-	case QUERY_JSON:
-		if (writer->rows)
+	if (writer->format == QUERY_CSV) {
+		query_write_line(writer, slot);
+	} else {
+		if (writer->format == QUERY_JSON && writer->rows)
 			buf_append_char(writer->out, ',');
 		query_write_object(writer, slot);
-		break;
-	case QUERY_NDJSON:
-		query_write_object(writer, slot);
-		buf_append_char(writer->out, '\n');
-		break;
-	case QUERY_CSV:
-		for (size_t i = 0; i < writer->column_count; i++) {
-			const struct schema_column *column = query_writer_column(writer, i, &at);
-
-			if (i)
-				buf_append_char(writer->out, ',');
-			query_write_csv_slot(writer->out, column, slot[at]);
-		}
-		buf_append(writer->out, "\r\n", 2);
-		break;
+		if (writer->format == QUERY_NDJSON)
+			buf_append_char(writer->out, '\n');
 	}
 	writer->rows++;
 }

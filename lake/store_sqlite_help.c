@@ -144,7 +144,9 @@ uint64_t sqlite_column_u64(sqlite3_stmt *statement, int at)
 int sqlite_column_slot(sqlite3_stmt *statement, int at, enum schema_type type, struct arena *arena,
 		       union lake_slot *ret_slot)
 {
-	bool null = sqlite3_column_type(statement, at) == SQLITE_NULL;
+	// One look at the row for type and value: this is called for every value that is read.
+	sqlite3_value *value = sqlite3_column_value(statement, at);
+	bool null = sqlite3_value_type(value) == SQLITE_NULL;
 	struct lake_text *text;
 	size_t length;
 
@@ -154,24 +156,24 @@ int sqlite_column_slot(sqlite3_stmt *statement, int at, enum schema_type type, s
 		ret_slot->text = NULL;
 		if (null)
 			return 0;
-		length = (size_t)sqlite3_column_bytes(statement, at);
+		length = (size_t)sqlite3_value_bytes(value);
 		text = arena_alloc(arena, sizeof(*text) + length + 1);
 		if (!text)
 			return -ENOMEM;
 		*text = (struct lake_text){.length = (uint32_t)length};
 		if (length)
-			memcpy(text->bytes, sqlite3_column_blob(statement, at), length);
+			memcpy(text->bytes, sqlite3_value_blob(value), length);
 		text->bytes[length] = '\0';
 		ret_slot->text = text;
 		return 0;
 	case SCHEMA_F64:
-		ret_slot->f64 = null ? __builtin_nan("") : sqlite3_column_double(statement, at);
+		ret_slot->f64 = null ? __builtin_nan("") : sqlite3_value_double(value);
 		return 0;
 	case SCHEMA_I64:
-		ret_slot->i64 = null ? LAKE_I64_NULL : sqlite3_column_int64(statement, at);
+		ret_slot->i64 = null ? LAKE_I64_NULL : sqlite3_value_int64(value);
 		return 0;
 	default:
-		ret_slot->u64 = null ? LAKE_NULL : (uint64_t)sqlite3_column_int64(statement, at);
+		ret_slot->u64 = null ? LAKE_NULL : (uint64_t)sqlite3_value_int64(value);
 		return 0;
 	}
 }

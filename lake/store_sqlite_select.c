@@ -35,6 +35,8 @@ struct select {
 	size_t bind_count;
 	bool wanted[SCHEMA_COLUMNS_MAX];
 	const char *workspace; // to tell apart; NULL: no need
+	uint8_t read[SCHEMA_COLUMNS_MAX]; // the wanted ones in order
+	unsigned read_count;
 	// Where the page begins: after the row with this sort value and id.
 	bool after, after_null;
 	struct bind after_value;
@@ -501,13 +503,13 @@ static int row_read(struct select *select, sqlite3_stmt *statement, union lake_s
 	int at = 0, images_at = -1, status = 0;
 
 	arena_reset(&select->reader->arena);
-	for (unsigned i = 0; status == 0 && i < entity->column_count; i++) {
-		if (!select->wanted[i])
-			continue;
+	for (; status == 0 && (unsigned)at < select->read_count; at++) {
+		unsigned i = select->read[at];
+
 		if (select->query->entity == ENTITY_PROCESSES && i == PROCESSES_images)
-			images_at = at++;
+			images_at = at;
 		else
-			status = sqlite_column_slot(statement, at++, (enum schema_type)entity->columns[i].type,
+			status = sqlite_column_slot(statement, at, (enum schema_type)entity->columns[i].type,
 						    &select->reader->arena, &slot[i]);
 	}
 	if (status == 0 && images_at >= 0) {
@@ -607,13 +609,19 @@ static void columns_choose(struct select *select)
 		select->wanted[i] = !query->columns;
 	for (size_t i = 0; query->columns && i < query->column_count; i++)
 		select->wanted[query->columns[i]] = true;
-	select->wanted[0] = true;
+	// The key is needed for a cursor only; tasks are in its order without it.
+	if (query->limit || query->entity != ENTITY_TASKS)
+		select->wanted[0] = true;
 	if (query->sort >= 0)
-		select->wanted[query->sort] = true;
-	if (query->entity == ENTITY_TASKS)
+		select->wanted[query->sort] = select->wanted[0] = true;
+	if (query->entity == ENTITY_TASKS && query->limit)
 		select->wanted[TASKS_run_id] = true;
 	if (query->entity == ENTITY_PROCESSES && select->wanted[PROCESSES_images])
 		select->wanted[PROCESSES_start_ns] = select->wanted[PROCESSES_tool] = true;
+	for (unsigned i = 0; i < select->entity->column_count; i++) {
+		if (select->wanted[i])
+			select->read[select->read_count++] = (uint8_t)i;
+	}
 }
 
 // sources, statement and rows are of one state of the store.

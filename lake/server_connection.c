@@ -190,6 +190,16 @@ static bool pending_take(struct connection *connection, struct server_reply *rep
 	return whole;
 }
 
+static bool pending_there(struct server_reply *reply)
+{
+	bool there;
+
+	pthread_mutex_lock(&reply->lock);
+	there = reply->pending.length > 0;
+	pthread_mutex_unlock(&reply->lock);
+	return there;
+}
+
 static void linger_begin(struct connection *connection)
 {
 	connection->state = CONNECTION_LINGER;
@@ -237,7 +247,8 @@ static enum turn answer_turn(struct connection *connection)
 		request_end(connection);
 		return TURN_AGAIN;
 	}
-	return TURN_WAIT;
+	// What came while the last part went out was announced then, and is not announced again.
+	return pending_there(reply) ? TURN_AGAIN : TURN_WAIT;
 }
 
 // ---- reading -----------------------------------------------------------------------------------

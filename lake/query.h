@@ -80,5 +80,7 @@ struct query_writer query_writer_to(struct buf *out, enum query_format format, c
 				    const uint8_t *columns, size_t column_count);
 void query_write_heading(struct query_writer *writer); // CSV: the names; else nothing
 void query_write_row(struct query_writer *writer, const union lake_slot *slot);
+// One value as JSON.
+void query_write_slot(struct json *json, const struct schema_column *column, union lake_slot slot);
 // One field of a CSV line, quoted where needed (RFC 4180).
 void query_write_csv(struct buf *out, const char *text, size_t length);

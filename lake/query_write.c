@@ -65,6 +65,11 @@ static void query_write_value(struct json *json, uint8_t type, bool id, union la
 		json_double(json, slot.f64);
 }
 
+void query_write_slot(struct json *json, const struct schema_column *column, union lake_slot slot)
+{
+	query_write_value(json, column->type, query_column_is_id(column), slot);
+}
+
 void query_write_csv(struct buf *out, const char *text, size_t length)
 {
 	if (!memchr(text, '"', length) && !memchr(text, ',', length) && !memchr(text, '\n', length) &&

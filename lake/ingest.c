@@ -21,13 +21,14 @@
 #define NS_PER_S UINT64_C(1000000000)
 
 enum {
-	WAITING_MAX = 4096, // batches
+	WAITING_MAX = 2048, // batches
 	WAITING_BYTES_MAX = 48 << 20, // of encoded bodies
 	DECODED_BYTES_MAX = 64 << 20, // waiting for the writer; one batch may always
+	DECODED_LEAST = 256 * 1024, // what even a small one takes once it is decoded
 	GROUP_MAX = 512, // batches of one commit
 	GROUP_RECORDS = 100000, // a commit is not filled beyond this
 	SPARE_BATCHES = 64,
-	SPARE_BYTES_MAX = 256 * 1024,
+	SPARE_BYTES_MAX = DECODED_LEAST,
 	TASKS_MAX = 8,
 };
 static const uint64_t MAINTAIN_NS = NS_PER_S;
@@ -40,7 +41,7 @@ struct job {
 	const struct server_request *request;
 	struct wire_headers headers;
 	struct lake_batch batch;
-	size_t decoded_bytes;
+	size_t text_bytes, decoded_bytes; // inflated; what it counts for in the queue
 };
 
 struct queue {
@@ -272,7 +273,8 @@ static int job_decode(struct ingest *ingest, struct job *job, struct wire_memory
 		return result;
 	}
 	job->batch.received_ns = clock_real_ns();
-	job->decoded_bytes = text->length;
+	job->text_bytes = text->length;
+	job->decoded_bytes = text->length > DECODED_LEAST ? text->length : DECODED_LEAST;
 	return wire_walk(&job->headers, text->data, text->length, memory, &job->batch, error);
 }
 
@@ -337,7 +339,7 @@ static void answer_stored(struct ingest *ingest, struct job *job, const struct s
 		ingest->counts.batches++;
 		ingest->counts.records += result->records;
 		ingest->counts.bytes_encoded += job->request->body_length;
-		ingest->counts.bytes_decoded += job->decoded_bytes;
+		ingest->counts.bytes_decoded += job->text_bytes;
 	} else {
 		ingest->counts.sequence++;
 	}

@@ -20,7 +20,9 @@
 static const uint64_t TICK_NS = 250 * 1000 * 1000;
 static const uint64_t STREAM_STEP_NS = SERVER_S;
 static const uint64_t STREAM_ALIVE_NS = 15 * SERVER_S;
-enum { ACCEPT_ROUNDS = 64 };
+// With TLS fewer at a time: who is let in costs a handshake, and those under way come first. The others wait in the
+// kernel, where they cost nothing and do not run out of time.
+enum { ACCEPT_ROUNDS = 64, ACCEPT_ROUNDS_TLS = 8 };
 
 // ---- what other threads have for the loop --------------------------------------------------------
 
@@ -144,7 +146,7 @@ static void on_accept(void *context, int fd, uint32_t epoll_events)
 	struct sockaddr_storage address;
 
 	(void)epoll_events;
-	for (int round = 0; round < ACCEPT_ROUNDS; round++) {
+	for (int round = listener->tls ? ACCEPT_ROUNDS - ACCEPT_ROUNDS_TLS : 0; round < ACCEPT_ROUNDS; round++) {
 		socklen_t size = sizeof(address);
 		int client = accept4(fd, (struct sockaddr *)&address, &size, SOCK_NONBLOCK | SOCK_CLOEXEC);
 		int on = 1;

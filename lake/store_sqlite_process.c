@@ -18,17 +18,14 @@
 static void insert_sql(struct buf *sql, const char *what, uint64_t partition, bool contexts)
 {
 	const struct schema_entity *entity = &schema_entities[ENTITY_PROCESSES];
-	unsigned count = 2;
 
 	buf_printf(sql, "INSERT INTO %s_%llu VALUES(?,?", what, (unsigned long long)partition);
 	for (unsigned i = 0; i < entity->column_count; i++) {
 		enum process_place place = process_place(i);
 		bool of_context = place == PLACE_CONTEXT || place == PLACE_CONTEXT_DICTIONARY;
 
-		if (place != PLACE_ID && of_context == contexts) {
+		if (place != PLACE_ID && of_context == contexts)
 			buf_append_string(sql, ",?");
-			count++;
-		}
 	}
 	buf_append_char(sql, ')');
 }

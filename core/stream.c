@@ -406,7 +406,14 @@ static void token_refused(struct streamer *streamer, const struct stream_answer 
 
 static void unanswered(struct streamer *streamer, const struct stream_answer *answer)
 {
+	const struct stream_batch *batch = &streamer->batch;
+
 	stream_http_renew(streamer->http);
+	// A line too slow for the whole of it may do for less.
+	if (answer->slow && batch->records > 1) {
+		streamer->gather.records_limit = batch->records / 2;
+		seek(streamer, batch->first);
+	}
 	fail(streamer, answer, "%s", answer->error);
 	if (strstr(answer->error, "resolve"))
 		streamer->names_lost++;

@@ -309,6 +309,7 @@ static void say_failure(struct stream_http *http, CURLcode result)
 	char whole[CURL_ERROR_SIZE + 512];
 	bool cut = result == CURLE_SEND_ERROR || result == CURLE_RECV_ERROR,
 	     shaking = result == CURLE_SSL_CONNECT_ERROR;
+	curl_off_t uploaded = 0;
 	long fresh = 0;
 
 	curl_easy_getinfo(http->easy, CURLINFO_NUM_CONNECTS, &fresh);
@@ -325,6 +326,8 @@ static void say_failure(struct stream_http *http, CURLcode result)
 			 http->tls.host, text, http->setup->client_cert.length ? ", and not take this one" : "");
 	else
 		snprintf(whole, sizeof(whole), "%s", text);
+	curl_easy_getinfo(http->easy, CURLINFO_SIZE_UPLOAD_T, &uploaded);
+	answer->slow = result == CURLE_OPERATION_TIMEDOUT && uploaded > 0;
 	answer->status = 0;
 	stream_text_clean(answer->error, sizeof(answer->error), whole, strlen(whole));
 	if (result == CURLE_PEER_FAILED_VERIFICATION)

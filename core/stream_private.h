@@ -136,6 +136,7 @@ int stream_gather_record(struct stream_gather *gather, uint64_t sequence, uint64
 
 struct stream_answer {
 	bool stopped; // the request was given up because the process shall end
+	bool slow; // the body could not be sent, or answered, in time
 	long status; // 0: no answer came
 	bool has_acked, has_sequence, has_retry_after;
 	uint64_t acked, sequence;

@@ -163,6 +163,16 @@ def test_retry_after_is_kept(room, lake):
     spool.remove()
 
 
+def test_a_line_too_slow_for_a_batch_gets_smaller_ones(room, lake):
+    spool = Spool(room, lake, ["--stream-request-timeout", "400ms"])
+    lake.faults = ["hang", "hang", "hang"]
+    said = spool.until_done()
+    spool.complete()
+    assert said["failures"] == 3 and said["batches"] > 6, said
+    spool.remove()
+    count("request failures", 3)
+
+
 def test_an_unreachable_server_is_tried_again(room, lake):
     spool = Spool(room, lake)
     lake.close()

@@ -11,6 +11,8 @@
 #include "lake/images.h"
 #include "lake/store_sqlite.h"
 
+_Static_assert(STORE_CURSOR_SIZE > 2 * 4 * STORE_SORT_CHARACTERS + 60, "a cursor has room for a text");
+
 enum { SOURCES_MAX = 480, BINDS_MAX = STORE_FILTERS_MAX + 8 };
 
 // Where rows come from: a table, or one partition of processes.
@@ -63,6 +65,18 @@ static void put_expression(struct select *select, const struct source *source, u
 		process_expression(&select->sql, column, source->partition);
 	else
 		buf_append_string(&select->sql, select->entity->columns[column].name);
+}
+
+// What rows are sorted by. A text only by its beginning, so that a page cursor has room for it.
+static void put_sort(struct select *select, const struct source *source)
+{
+	unsigned column = (unsigned)select->query->sort;
+	bool text = column_is_text(select, column);
+
+	buf_append_string(&select->sql, text ? "substr(" : "");
+	put_expression(select, source, column);
+	if (text)
+		buf_printf(&select->sql, ",1,%d)", STORE_SORT_CHARACTERS);
 }
 
 // --- filters ---------------------------------------------------------------------------
@@ -143,17 +157,17 @@ static void put_after(struct select *select, const struct source *source, size_t
 	}
 	buf_append_string(sql, " AND (");
 	if (select->after_null) {
-		put_expression(select, source, (unsigned)query->sort);
+		put_sort(select, source);
 		buf_printf(sql, " IS NULL AND %s>?%zu)", id, first_bound + 1);
 		return;
 	}
-	put_expression(select, source, (unsigned)query->sort);
+	put_sort(select, source);
 	buf_printf(sql, "%s?%zu OR (", query->descending ? "<" : ">", first_bound);
-	put_expression(select, source, (unsigned)query->sort);
+	put_sort(select, source);
 	buf_printf(sql, "=?%zu AND %s>?%zu)", first_bound, id, first_bound + 1);
 	if (select->entity->columns[query->sort].flags & SCHEMA_N) {
 		buf_append_string(sql, " OR ");
-		put_expression(select, source, (unsigned)query->sort);
+		put_sort(select, source);
 		buf_append_string(sql, " IS NULL");
 	}
 	buf_append_char(sql, ')');
@@ -172,9 +186,8 @@ static void cursor_write(const struct select *select, const struct bind *value, 
 	if (null) {
 		snprintf(out + at, STORE_CURSOR_SIZE - at, "n");
 	} else if (value->text) {
-		// A text too long for a cursor: the page then begins again at its first rows, never past them.
 		out[at++] = 't';
-		for (size_t i = 0; i < value->length && at + 3 < STORE_CURSOR_SIZE; i++)
+		for (size_t i = 0; i < value->length; i++)
 			at += (size_t)snprintf(out + at, 3, "%02x", (unsigned char)value->text[i]);
 	} else {
 		snprintf(out + at, STORE_CURSOR_SIZE - at, "i%llx", (unsigned long long)value->slot.u64);
@@ -324,7 +337,7 @@ static void put_ids(struct select *select, const struct source *source, const st
 	put_where(select, source, bounds->filter, bounds->workspace, bounds->after);
 	buf_append_string(sql, " ORDER BY ");
 	if (query->sort >= 0) {
-		put_expression(select, source, (unsigned)query->sort);
+		put_sort(select, source);
 		buf_append_string(sql, query->descending ? " DESC,p.id" : " NULLS LAST,p.id");
 	} else {
 		buf_append_string(sql, query->descending ? "p.id DESC" : "p.id");
@@ -349,6 +362,11 @@ static void put_source(struct select *select, const struct source *source, const
 			*ret_sort_at = position;
 		if (i == 0)
 			*ret_id_at = position;
+	}
+	if (query->sort >= 0 && column_is_text(select, (unsigned)query->sort)) {
+		buf_append_char(&select->sql, ',');
+		put_sort(select, source);
+		*ret_sort_at = position + 1;
 	}
 	put_from(select, source);
 	if (!source->partition || !query->limit) {
@@ -535,6 +553,17 @@ static void binds_apply(const struct select *select, sqlite3_stmt *statement)
 	}
 }
 
+static size_t beginning_length(const struct lake_text *text)
+{
+	size_t length = 0;
+
+	for (int characters = 0; length < text->length; length++) {
+		if ((text->bytes[length] & 0xc0) != 0x80 && characters++ == STORE_SORT_CHARACTERS)
+			break;
+	}
+	return length;
+}
+
 static void remember_last(const struct select *select, const union lake_slot *slot, char ret_cursor[STORE_CURSOR_SIZE])
 {
 	const struct store_query *query = select->query;
@@ -548,7 +577,7 @@ static void remember_last(const struct select *select, const union lake_slot *sl
 		value.slot = slot[query->sort];
 		if (column_is_text(select, (unsigned)query->sort) && !null) {
 			value.text = slot[query->sort].text->bytes;
-			value.length = slot[query->sort].text->length;
+			value.length = beginning_length(slot[query->sort].text);
 		}
 	}
 	cursor_write(select, &value, null, id, outer, ret_cursor);

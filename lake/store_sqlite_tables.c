@@ -302,12 +302,15 @@ static void view_part(struct buf *sql, uint64_t partition)
 		   (unsigned long long)partition, (unsigned long long)partition);
 }
 
+// SQLite takes 500 parts in a view: the newest are in it.
 int sqlite_view(sqlite3 *db, struct store_error *error)
 {
 	const struct schema_entity *entity = &schema_entities[ENTITY_PROCESSES];
 	__attribute__((cleanup(cleanup_statement))) sqlite3_stmt *statement = NULL;
 	CLEANUP(buf_free) struct buf sql = BUF_INIT;
-	int status = sqlite_prepare(db, "SELECT no FROM partitions ORDER BY no", false, &statement, error), step;
+	int status = sqlite_prepare(db, "SELECT no FROM partitions ORDER BY no DESC LIMIT 400", false, &statement,
+				    error),
+	    step;
 
 	if (status < 0)
 		return status;

@@ -226,7 +226,7 @@ int sqlite_write(struct store *base, struct lake_batch *const *batches, size_t c
 		 struct store_error *error)
 {
 	struct sqlite_store *store = sqlite_store_of(base);
-	struct store_result results[64];
+	struct store_result results[STORE_BATCHES_MAX];
 	int status;
 
 	if (count > sizeof(results) / sizeof(results[0]))

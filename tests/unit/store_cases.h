@@ -500,6 +500,31 @@ static inline void case_pages(void **state)
 	store_close(store);
 }
 
+// Long texts that begin alike do not hold up the pages.
+static inline void case_pages_of_long_texts(void **state)
+{
+	struct store *store = cases_open(0);
+	struct cases_batch b;
+	char more[512], name[301];
+
+	(void)state;
+	memset(name, 'x', 300);
+	name[300] = '\0';
+	cases_begin(&b, "w", "host-1", 7, 1);
+	for (unsigned i = 1; i <= 60; i++) {
+		snprintf(more, sizeof(more), ",\"comm\":\"%s%u\"", name, i % 7);
+		cases_process(&b, i, "r", NULL, more);
+	}
+	cases_write(store, &b);
+	for (int down = 0; down < 2; down++) {
+		struct store_query query = {
+			.entity = ENTITY_PROCESSES, .limit = 7, .sort = PROCESSES_comm, .descending = down};
+
+		assert_int_equal(cases_select(store, query, "pid").sum, 1830);
+	}
+	store_close(store);
+}
+
 static inline void case_pages_while_writing(void **state)
 {
 	struct store *store = cases_open(0);

@@ -26,8 +26,8 @@ void cases_fresh(void)
 
 struct store *cases_open(int number)
 {
-	struct store_options options = { .create = true };
-	struct store_error error = { 0 };
+	struct store_options options = {.create = true};
+	struct store_error error = {0};
 	struct store *store = NULL;
 	char url[128];
 	int status;
@@ -58,6 +58,7 @@ int main(void)
 		cmocka_unit_test_setup(case_odd_texts, fresh),
 		cmocka_unit_test_setup(case_living, fresh),
 		cmocka_unit_test_setup(case_pages, fresh),
+		cmocka_unit_test_setup(case_pages_of_long_texts, fresh),
 		cmocka_unit_test_setup(case_pages_while_writing, fresh),
 		cmocka_unit_test_setup(case_filters, fresh),
 		cmocka_unit_test_setup(case_workspaces, fresh),

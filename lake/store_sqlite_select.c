@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lake, SQLite: select, count and tail as SQL made from the declared schema. Values are bound, names come from
+// Lake, SQLite: select and count as SQL made from the declared schema. Values are bound, names come from
 // the schema. Pages go by key: the sort value and id of the last row, so that writing in between moves nothing.
 
 #include <errno.h>
@@ -726,95 +726,4 @@ int sqlite_count(struct store_reader *base, const struct store_query *query, uin
 
 	all.cursor = NULL;
 	return select_whole(base, &all, NULL, NULL, NULL, ret_count, error);
-}
-
-// --- what is new ---------------------------------------------------------------------------
-
-// Where a live view is: of processes the next id, of others the revision of the latest write.
-static int tail_now(struct sqlite_reader *reader, enum schema_entity_id entity, uint64_t *ret_mark,
-		    struct store_error *error)
-{
-	uint64_t mark = 1;
-	int status = sqlite_number(reader->db,
-				   entity == ENTITY_PROCESSES ? "SELECT max(next_id) FROM partitions"
-							      : "SELECT value+1 FROM meta WHERE name='revision'",
-				   &mark, error);
-
-	*ret_mark = mark ? mark : 1;
-	return status;
-}
-
-static int tail_processes(struct sqlite_reader *reader, const char *workspace, uint64_t mark, uint64_t limit,
-			  store_row_fn row, void *data, uint64_t *ret_mark, struct store_error *error)
-{
-	struct store_filter filters[] = {
-		{.column = PROCESSES_id, .op = STORE_GE, .value = {.u64 = mark}},
-		{.column = PROCESSES_end_ns, .op = STORE_NOT_NULL},
-	};
-	struct store_query query = {.entity = ENTITY_PROCESSES,
-				    .workspace = workspace,
-				    .filters = filters,
-				    .filter_count = 2,
-				    .sort = -1,
-				    .limit = limit};
-	char cursor[STORE_CURSOR_SIZE];
-	unsigned long long last;
-	int status = tail_now(reader, ENTITY_PROCESSES, ret_mark, error);
-
-	if (status == 0)
-		status = sqlite_select(&reader->reader, &query, row, data, cursor, error);
-	// A full page: go on after its last row.
-	if (status == 0 && cursor[0] && sscanf(cursor, "1.%*d.%*d.%*d.%llx", &last) == 1)
-		*ret_mark = last + 1;
-	return status;
-}
-
-int sqlite_tail(struct store_reader *base, const char *workspace, enum schema_entity_id entity, uint64_t mark,
-		uint64_t limit, store_row_fn row, void *data, uint64_t *ret_mark, struct store_error *error)
-{
-	__attribute__((cleanup(cleanup_statement))) sqlite3_stmt *statement = NULL;
-	CLEANUP(cleanup_free) struct select *select = calloc(1, sizeof(*select));
-	struct store_query query = {.entity = entity};
-	struct sqlite_reader *reader = sqlite_reader_of(base);
-	union lake_slot slot[SCHEMA_COLUMNS_MAX];
-	CLEANUP(buf_free) struct buf sql = BUF_INIT;
-	uint64_t now = 1, rows = 0;
-	int status = 0, step = SQLITE_DONE;
-
-	if (!select)
-		return store_fail(error, -ENOMEM, "out of memory");
-	if (mark == 0)
-		return tail_now(reader, entity, ret_mark, error);
-	if (entity == ENTITY_PROCESSES)
-		return tail_processes(reader, workspace, mark, limit, row, data, ret_mark, error);
-	*select = (struct select){.reader = reader, .query = &query, .entity = &schema_entities[entity]};
-	columns_choose(select);
-	buf_append_string(&sql, "SELECT ");
-	for (unsigned i = 0; i < select->entity->column_count; i++)
-		buf_printf(&sql, "%s,", select->entity->columns[i].name);
-	buf_printf(&sql, "revision FROM %s WHERE revision>=?1 AND (?2 IS NULL OR workspace=?2) ORDER BY revision",
-		   select->entity->name);
-	status = buf_error(&sql) < 0 ? -ENOMEM : sqlite_prepare(reader->db, sql.data, false, &statement, error);
-	if (status < 0)
-		return status;
-	sqlite3_bind_int64(statement, 1, (sqlite3_int64)mark);
-	sqlite3_bind_text(statement, 2, workspace, -1, SQLITE_STATIC);
-	now = mark;
-	lake_row_clear(slot, select->entity);
-	while (status == 0 && (step = sqlite3_step(statement)) == SQLITE_ROW) {
-		uint64_t revision = (uint64_t)sqlite3_column_int64(statement, (int)select->entity->column_count);
-
-		// What one write changed stays together: the limit ends between two writes.
-		if (limit && rows >= limit && revision >= now)
-			break;
-		status = row_read(select, statement, slot);
-		if (status == 0)
-			status = row(data, slot);
-		now = revision + 1;
-		rows++;
-	}
-	if (status == 0 && step != SQLITE_DONE && step != SQLITE_ROW)
-		return sqlite_fail(reader->db, error, "tail");
-	*ret_mark = now;
-	return status;
 }

@@ -49,6 +49,13 @@ class Lake:
         self.log = open(folder / "lake.log", "ab")
         self.process = None
         self.start()
+        try:
+            self.enrolment(folder)
+        except BaseException:
+            self.close()
+            raise
+
+    def enrolment(self, folder):
         self.token = folder / "token"
         self.token.write_text(self.ask("token", "create", "--role", "ingest").split()[-1] + "\n")
         self.token.chmod(0o600)

@@ -251,8 +251,10 @@ static int store_get(struct datalake *datalake)
 	};
 	struct store_error why = {0};
 	int result = store_open(options->store, &store_options, &datalake->store, &why);
+	char shown[512];
 
-	return result < 0 ? refuse(options->store, why.text[0] ? why.text : strerror(-result)) : EXIT_OK;
+	store_url_shown(options->store, shown, sizeof(shown));
+	return result < 0 ? refuse(shown, why.text[0] ? why.text : strerror(-result)) : EXIT_OK;
 }
 
 // What other rooms answer and do is bound to the server and the writer here, and nowhere else.
@@ -385,11 +387,13 @@ static int datalake_open(struct datalake *datalake)
 static int datalake_run(struct datalake *datalake)
 {
 	int code = datalake_open(datalake), result;
+	char store[512];
 
 	if (code)
 		return code;
 	link_print(datalake);
-	log_info("taking batches into %s", datalake->options.store);
+	store_url_shown(datalake->options.store, store, sizeof(store));
+	log_info("taking batches into %s", store);
 	result = loop_run(datalake->loop);
 	if (result < 0)
 		log_error("stopping: %s", strerror(-result));

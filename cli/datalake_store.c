@@ -11,6 +11,10 @@
 
 static int fail(const char *what, int result, const struct store_error *why)
 {
+	char shown[512];
+
+	store_url_shown(what, shown, sizeof(shown));
+	what = shown;
 	fprintf(stderr, "tracer datalake: %s: %s\n", what, why->text[0] ? why->text : strerror(-result));
 	return result == -EACCES || result == -EPERM ? EXIT_REFUSED : EXIT_NO;
 }

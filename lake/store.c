@@ -34,8 +34,18 @@ int store_open(const char *url, const struct store_options *options, struct stor
 		if (!strncmp(url, backends[i]->scheme, length) && url[length] == ':')
 			return backends[i]->open(url + length + 1, options, ret_store, error);
 	}
-	return store_fail(error, -EINVAL, "%.100s: a store is sqlite:DIRECTORY or clickhouse://HOST:PORT/DATABASE",
-			  url);
+	return store_fail(error, -EINVAL, "a store is sqlite:DIRECTORY or clickhouse://USER@HOST:PORT/DATABASE");
+}
+
+void store_url_shown(const char *url, char *out, size_t size)
+{
+	const char *user = strstr(url, "://"), *at = user ? strchr(user, '@') : NULL;
+	const char *colon = at ? strchr(user + 3, ':') : NULL;
+
+	if (colon && colon < at)
+		snprintf(out, size, "%.*s%s", (int)(colon - url), url, strrchr(url, '@'));
+	else
+		snprintf(out, size, "%s", url);
 }
 
 void store_close(struct store *store)

@@ -49,6 +49,9 @@ int store_open(const char *url, const struct store_options *options, struct stor
 	       struct store_error *error);
 void store_close(struct store *store); // takes NULL
 
+// A store's URL as it may be shown and logged: without a password.
+void store_url_shown(const char *url, char *out, size_t size);
+
 // --- writing -----------------------------------------------------------------------------------------------------
 
 enum store_verdict {

@@ -24,7 +24,7 @@ static const uint64_t SECOND_NS = 1000 * 1000 * 1000ULL;
 void agent_options_default(struct agent_options *options)
 {
 	*options = (struct agent_options){
-		.drain_ns = 50 * 1000 * 1000ULL,
+		.drain_ns = 100 * 1000 * 1000ULL,
 		.tick_ns = SECOND_NS / 10,
 		.sample_ns = 10 * SECOND_NS,
 		.ring_bytes = 2 << 20,

@@ -32,23 +32,44 @@ def machine():
     return f"{os.cpu_count()}-core {virtual}, {memory:.0f} GiB, Linux {release}, {platform.machine()}"
 
 
-def overhead(rounds, other_rounds):
+def overhead(rounds, other_rounds, names=None):
     recorders = [Recorder, measure.Control, tools.Tracer]
-    results, refused = measure.interleaved(recorders, rounds, others=tools.OTHERS, other_rounds=other_rounds)
+    storms = {name: measure.STORMS[name] for name in names or measure.STORMS}
+    results, refused = measure.interleaved(recorders, rounds, storms, others=tools.OTHERS, other_rounds=other_rounds)
     shown = recorders + (tools.OTHERS if other_rounds else [])
     return f"""Each storm takes about two thirds of a second. In each of {rounds} rounds every recorder runs beside every storm, in an order drawn anew;
 recorders other than Tracer take part in {other_rounds} of them. A cell is how much more the storm takes than beside nothing: the mean
 of the rounds' ratios (the outer tenth cut off) with its 95 % bootstrap interval. The first row is nothing measured against
-nothing: differences of that size are noise. "Exec on all cores" leaves a recorder no idle core to work on.
+nothing: differences of that size are noise. "Fork, exec, wait" starts the host's /bin/true again and again, as a script does;
+"exec" is harder, a static program by vfork, which takes half the time; "exec on all cores" leaves a recorder no idle core to work on.
 
-CPU time, of the storm and of the recorder's own process together:
+What the workload notices, its own CPU time:
 
 {measure.table(results, shown, refused, 1)}
 
-Wall time:
+Its wall time:
 
 {measure.table(results, shown, refused, 0)}
-"""
+
+What it costs the host, CPU time of the storm and of the recorder's own process together:
+
+{measure.table(results, shown, refused, 2)}
+
+{direct_text()}"""
+
+
+def direct_text():
+    lines = ""
+    for name, (cpu, kernel, own) in measure.direct(tools.Tracer, ("spawn", "exec", "execs")).items():
+        lines += (f"| {measure.TITLES[name]} | {cpu / 1000:.0f} µs | {kernel / 1000:.1f} µs, {kernel / cpu * 100:.2f} % "
+                  f"| {own / 1000:.1f} µs, {own / cpu * 100:.2f} % |\n")
+    return f"""The same by the clocks of the kernel, which count the one and the other while they run, so that noise moves both alike: CPU time
+of one start and end of a process, how much of that passed in Tracer's BPF programs (`bpf_stats_enabled`, whose own cost is in it),
+and what the collector used beside it.
+
+| storm | the process | of that in BPF | the collector |
+|---|---|---|---|
+{lines}"""
 
 
 def footprint_text(seconds, count):
@@ -75,6 +96,7 @@ def main():
     parser.add_argument("--only", choices=PARTS + ALONE, help="one part; printed, docs/BENCHMARKS.md stays as it is")
     parser.add_argument("--rounds", type=int, default=20, help="rounds of the overhead measurement (20)")
     parser.add_argument("--other-rounds", type=int, default=3, help="how many of them with the other recorders (3)")
+    parser.add_argument("--storms", type=lambda text: text.split(","), help="some storms only: exec,spawn,...")
     parser.add_argument("--idle-seconds", type=int, default=60, help="how long the idle collector is watched (60)")
     parser.add_argument("--processes", type=int, default=1_000_000, help="how many short processes are recorded")
     options = parser.parse_args()
@@ -89,9 +111,9 @@ def main():
         if name == "accuracy":
             parts[name] = accuracy_table.text()
         elif name == "overhead":
-            parts[name] = overhead(options.rounds, options.other_rounds)
+            parts[name] = overhead(options.rounds, options.other_rounds, options.storms)
         elif name == "tools":
-            parts[name] = overhead(options.other_rounds, options.other_rounds)
+            parts[name] = overhead(options.other_rounds, options.other_rounds, options.storms)
         else:
             parts[name] = footprint_text(options.idle_seconds, options.processes)
         print(parts[name])

@@ -60,7 +60,7 @@ def many(count):
     """That many processes under the collector: the accounting identity and how many records reached the spool."""
     with tempfile.TemporaryDirectory(prefix="tracer-bench-") as folder, tools.Tracer(folder) as collector:
         before = events_of(collector.status())
-        duration_ns, _ = measure.storm("fork", count)
+        duration_ns, *_ = measure.storm("fork", count)
         time.sleep(2)
         after = events_of(collector.status())
         events = {name: after[name] - before[name] for name in after}

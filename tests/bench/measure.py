@@ -1,20 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """Interleaved A/B measurement: in each round every arm runs every storm, in an order drawn anew; then ratios and intervals."""
 
+import contextlib
 import math
+import pathlib
 import random
+import re
 import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
 from bench import tools
 from bench.tools import Recorder, Unavailable
 from harness.tracer import BUILD, ROOT
 
 # Storm: how much of it, about two thirds of a second on the machine of docs/BENCHMARKS.md.
-STORMS = {"exec": 2000, "execs": 3300, "switch": 70_000, "syscall": 2_700_000, "fault": 230_000, "pipe": 600}
-TITLES = {"exec": "exec", "execs": "exec on all cores", "switch": "context switch", "syscall": "syscall", "fault": "page fault", "pipe": "pipe"}
+STORMS = {"spawn": 1000, "exec": 2000, "execs": 3300, "switch": 70_000, "syscall": 2_700_000, "fault": 230_000, "pipe": 600}
+TITLES = {"spawn": "fork, exec, wait", "exec": "exec", "execs": "exec on all cores", "switch": "context switch", "syscall": "syscall", "fault": "page fault", "pipe": "pipe"}
 
 
 def storms_program():
@@ -27,12 +31,12 @@ def storms_program():
 
 
 def storm(name, amount, recorder=None):
-    """Wall time, and CPU time of the storm and of the recorder meanwhile, in nanoseconds."""
+    """Wall time, CPU time of the storm itself, and of storm and recorder together, in nanoseconds."""
     pid = recorder.process.pid if recorder is not None and recorder.process else None
     before = tools.cpu_ns(pid) if pid else 0
     done = subprocess.run([str(storms_program()), name, str(amount)], capture_output=True, check=True, timeout=300)
     wall, cpu = map(int, done.stdout.split()[-2:])
-    return wall, cpu + (tools.cpu_ns(pid) - before if pid else 0)
+    return wall, cpu, cpu + (tools.cpu_ns(pid) - before if pid else 0)
 
 
 class Control(Recorder):
@@ -43,7 +47,7 @@ class Control(Recorder):
 
 
 def interleaved(recorders, rounds, storms=None, progress=True, seed=1, others=(), other_rounds=0):
-    """{storm: {recorder name: [(wall, CPU) per round]}}, and {recorder name: reason} for those that do not run here.
+    """{storm: {recorder name: [what storm() tells, per round]}}, and {recorder name: reason} for those that do not run here.
 
     others take part in the first other_rounds rounds only, so that the n-th figures of all still belong to one round.
     """
@@ -75,6 +79,46 @@ def interleaved(recorders, rounds, storms=None, progress=True, seed=1, others=()
     return results, refused
 
 
+def bpf_ns(pid):
+    """Nanoseconds in the BPF programs that a process holds, since the kernel was told to count them."""
+    total = 0
+    for path in pathlib.Path(f"/proc/{pid}/fdinfo").iterdir():
+        found = re.search(r"^run_time_ns:\s*(\d+)$", path.read_text(), re.M)
+        total += int(found.group(1)) if found else 0
+    return total
+
+
+@contextlib.contextmanager
+def bpf_counted():
+    """The kernel's own clock on every BPF program of the host: some tens of nanoseconds for each call, so briefly."""
+    switch = pathlib.Path("/proc/sys/kernel/bpf_stats_enabled")
+    before = switch.read_text()
+    switch.write_text("1")
+    try:
+        yield
+    finally:
+        switch.write_text(before)
+
+
+def direct(recorder, names, rounds=5):
+    """{storm: (CPU of the storm, of that in the recorder's BPF programs, the recorder's own), a start and end each, in ns}.
+
+    The ratio of two clocks that run at the same time on the same work: what else the machine does moves both alike.
+    """
+    results = {}
+    for name in names:
+        amount, each = STORMS[name] // 2, []
+        for _ in range(rounds):
+            with tempfile.TemporaryDirectory(prefix="tracer-bench-") as folder, recorder(folder) as running, bpf_counted():
+                pid = running.process.pid
+                kernel, own = bpf_ns(pid), tools.cpu_ns(pid)
+                _, cpu, _ = storm(name, amount)
+                time.sleep(0.3)  # what it still had to drain
+                each.append((cpu / amount, (bpf_ns(pid) - kernel) / amount, (tools.cpu_ns(pid) - own) / amount))
+        results[name] = tuple(statistics.median(figures) for figures in zip(*each))
+    return results
+
+
 def ratio(measured, base, seed=2, resamples=4000):
     """Ratio of pairs with a 95 % bootstrap interval: of the mean of the log ratios, the outer tenth cut off each side."""
     logs = [math.log(one / other) for one, other in zip(measured, base)]
@@ -94,7 +138,7 @@ def percent(value):
 
 
 def table(results, recorders, refused, what):
-    """Markdown: a row for each recorder, a column for each storm. what: 0 for wall time, 1 for CPU time."""
+    """Markdown: a row for each recorder, a column for each storm. what: which of the figures of storm()."""
     lines = ["| % more, beside | " + " | ".join(TITLES[name] for name in results) + " |",
              "|---" * (len(results) + 1) + "|"]
     for recorder in recorders:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // storms KIND AMOUNT: one kind of load, as fast as it goes; prints how many nanoseconds it took, and of CPU time.
-//   exec N      N short programs with 512 bytes of arguments, one after the other; execs N: one worker a CPU
+//   exec N      N static programs with 512 bytes of arguments by vfork, one after the other; execs N: one worker a CPU
+//   spawn N     N times fork, exec of the host's own /bin/true (linked dynamically), wait: what a shell script does
 //   switch N    N round trips of one byte between two processes on one CPU
 //   syscall N   N getppid calls; fault N: N pages touched; pipe N: N MiB through a pipe
 //   fork N      N children that end at once, one worker a CPU
@@ -81,6 +82,18 @@ static pid_t start_program(void)
 	return pid;
 }
 
+static pid_t start_true(void)
+{
+	char *const arguments[] = { "true", NULL };
+	pid_t pid = fork();
+
+	if (!pid) {
+		execv("/bin/true", arguments);
+		_exit(1);
+	}
+	return pid;
+}
+
 static pid_t start_child(void)
 {
 	pid_t pid = vfork();
@@ -123,6 +136,11 @@ static void storm_execs(uint64_t amount)
 {
 	memset(long_argument, 'a', sizeof(long_argument) - 1);
 	on_every_cpu(start_program, amount);
+}
+
+static void storm_spawn(uint64_t amount)
+{
+	work(start_true, amount);
 }
 
 static void storm_fork(uint64_t amount)
@@ -233,7 +251,7 @@ static const struct {
 } storms[] = {
 	{ "exec", storm_exec },	      { "execs", storm_execs }, { "switch", storm_switch },
 	{ "syscall", storm_syscall }, { "fault", storm_fault }, { "pipe", storm_pipe },
-	{ "fork", storm_fork },	      { "crowd", crowd },
+	{ "fork", storm_fork },	      { "crowd", crowd },	{ "spawn", storm_spawn },
 };
 
 int main(int argc, char **argv)
@@ -248,6 +266,6 @@ int main(int argc, char **argv)
 			printf("%llu %llu\n", (unsigned long long)(now_ns() - before), (unsigned long long)cpu_ns());
 			return 0;
 		}
-	fprintf(stderr, "usage: storms exec|execs|switch|syscall|fault|pipe|fork|crowd AMOUNT\n");
+	fprintf(stderr, "usage: storms exec|execs|spawn|switch|syscall|fault|pipe|fork|crowd AMOUNT\n");
 	return 2;
 }

@@ -17,7 +17,7 @@ def test_storms_are_not_slowed_down():
     results, refused = measure.interleaved(recorders, 6, storms, progress=False)
     assert not refused, refused
     for storm, bound in {"exec": 1.12, "switch": 1.12, "syscall": 1.05, "fault": 1.10}.items():
-        ratios = measure.ratio([cpu for _, cpu in results[storm]["tracer"]], [cpu for _, cpu in results[storm]["nothing"]])
+        ratios = measure.ratio(*([figures[2] for figures in results[storm][name]] for name in ("tracer", "nothing")))
         assert ratios[1] < bound, f"{storm}: {ratios[0]:.3f} ({ratios[1]:.3f} to {ratios[2]:.3f})"
 
 
@@ -39,8 +39,12 @@ def test_a_loss_is_counted_once(tmp_path):
         for _ in range(3):
             measure.storm("exec", 700)
             time.sleep(2.5)  # the iterator meets what is left
-        status = collector.status()
-        lost, unseen = lost_and_seen(status)
+        for _ in range(20):  # what else the host does is lost too, and told a second later
+            status = collector.status()
+            lost, unseen = lost_and_seen(status)
+            if lost == status["rings"]["lifecycle"]["lost"]:
+                break
+            time.sleep(0.3)
         assert lost > 100, "the ring took everything: nothing was tested"
         assert lost == status["rings"]["lifecycle"]["lost"]
         assert unseen == 0, status["gaps"]

@@ -111,10 +111,13 @@ def direct(recorder, names, rounds=5):
         for _ in range(rounds):
             with tempfile.TemporaryDirectory(prefix="tracer-bench-") as folder, recorder(folder) as running, bpf_counted():
                 pid = running.process.pid
+                ended = running.status()["processes_ended"]
                 kernel, own = bpf_ns(pid), tools.cpu_ns(pid)
                 _, cpu, _ = storm(name, amount)
-                time.sleep(0.3)  # what it still had to drain
-                each.append((cpu / amount, (bpf_ns(pid) - kernel) / amount, (tools.cpu_ns(pid) - own) / amount))
+                time.sleep(0.5)  # what it still had to drain
+                kernel, own = bpf_ns(pid) - kernel, tools.cpu_ns(pid) - own
+                ended = running.status()["processes_ended"] - ended  # those of others that ran meanwhile too
+                each.append((cpu / amount, kernel / ended, own / ended))
         results[name] = tuple(statistics.median(figures) for figures in zip(*each))
     return results
 

@@ -20,13 +20,14 @@
 
 static const uint64_t S_NS = 1000000000, STITCH_NS = 500000000;
 
-enum { FIGURES_MAX = 48 };
+enum { FIGURES_MAX = 48, STITCH_SHARE = 50 }; // of the writer's time at most a fiftieth
 
 struct health {
 	struct server *server;
 	struct ingest *ingest;
 	struct push *push; // NULL: none
 	struct stitcher *stitcher; // the writer's thread alone
+	uint64_t stitch_next_ns; // the same; not before, by the clock that never jumps
 	struct store_reader *reader;
 	pthread_mutex_t lock; // of the reader and what is below
 	struct stitcher_counts stitched;
@@ -36,13 +37,26 @@ struct health {
 	int statm_fd; // opened while /proc still may be; -1: it could not
 };
 
+static uint64_t time_ns(const struct timespec *time)
+{
+	return (uint64_t)time->tv_sec * S_NS + (uint64_t)time->tv_nsec;
+}
+
 static void stitch(void *context, struct store *store, uint64_t now_ns)
 {
 	struct health *health = context;
 	struct store_error why = {0};
 	struct stitcher_counts counts;
-	int error = stitcher_step(health->stitcher, store, now_ns, &why);
+	struct timespec begin, end;
+	int error;
 
+	clock_gettime(CLOCK_MONOTONIC, &begin);
+	if (time_ns(&begin) < health->stitch_next_ns)
+		return;
+	error = stitcher_step(health->stitcher, store, now_ns, &why);
+	clock_gettime(CLOCK_MONOTONIC, &end);
+	// A pipeline of a hundred thousand jobs takes a while to judge: the writer has better to do most of the time.
+	health->stitch_next_ns = time_ns(&end) + (time_ns(&end) - time_ns(&begin)) * STITCH_SHARE;
 	stitcher_counts(health->stitcher, &counts);
 	pthread_mutex_lock(&health->lock);
 	health->stitched = counts;

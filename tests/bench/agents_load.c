@@ -530,7 +530,7 @@ int main(int argc, char **argv)
 	latencies = calloc(latency_room, sizeof(*latencies));
 	interval_ns = options.interval_ms * MS;
 	// Connecting takes its time; each posts from then on at its own moment of the interval.
-	ramp_ns = options.tls ? options.agents * 4 * MS : interval_ns;
+	ramp_ns = options.tls ? options.agents * 15 * MS : interval_ns;
 	ramp_ns = ramp_ns < interval_ns ? interval_ns : ramp_ns;
 	start_ns = clock_boot_ns();
 	for (unsigned long i = 0; i < options.agents; i++)

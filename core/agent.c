@@ -90,8 +90,8 @@ static void on_tick(void *context, uint64_t now_ns)
 {
 	struct agent *agent = context;
 
-	// Else what was forked before a stall of this process would still wait in the ring, and look as if its start had
-	// been missed.
+	// Else what was forked before a stall of this process would still wait in the ring, as if its start had been
+	// missed.
 	if (agent->reader)
 		agent->events += reader_drain(agent->reader);
 	modules_tick(agent, now_ns);

@@ -12,9 +12,12 @@ import zlib
 import pytest
 
 from harness import lake as lakes
+from harness import tracer
 from harness.lake import Agent, Lake, frame, hole, process, read_all, status_of
 
 MIB = 1 << 20
+# The sanitizers keep what was freed for a while.
+RSS_MAX = (1024 if "asan" in str(tracer.BINARY) else 256) * MIB
 
 
 @pytest.fixture(scope="module")
@@ -176,7 +179,7 @@ def test_a_bomb_inflates_to_its_limit_and_no_further(lake, agent):
     body = b"".join(squeeze.compress(b"\n" * MIB) for _ in range(2048)) + squeeze.flush()
     assert len(body) < 3 * MIB
     refused(lake, agent, lake.request("POST", "/api/v1/ingest", body, agent.headers(body, 1, 1)), 413, "too_large")
-    assert lake.rss_bytes() < 256 * MIB
+    assert lake.rss_bytes() < RSS_MAX
 
 
 def test_too_large_is_said_before_the_body_is_sent(lake, agent):
@@ -319,7 +322,7 @@ def test_a_client_that_does_not_read_holds_nobody_up(lake):
     link.sendall(b"GET /api/v1/health HTTP/1.1\r\nHost: localhost\r\n\r\n" * 5000)
     for _ in range(20):
         assert lake.request("GET", "/api/v1/health")[0] == 200
-    assert lake.rss_bytes() < 256 * MIB
+    assert lake.rss_bytes() < RSS_MAX
     link.close()
 
 

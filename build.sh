@@ -43,7 +43,7 @@ ROOT=$(cd "$(dirname "$0")" && pwd)
 cd "$ROOT"
 export CC=${CC:-gcc} JOBS=${JOBS:-$(nproc)}
 
-BUILD_PACKAGES="gcc libc6-dev linux-libc-dev binutils make clang-19 llvm-19 bpftool dpkg-dev patch cmake tcl xz-utils bzip2 ca-certificates"
+BUILD_PACKAGES="gcc libc6-dev linux-libc-dev binutils make clang-19 llvm-19 bpftool dpkg-dev patch tcl xz-utils bzip2 ca-certificates"
 
 say() { printf 'build: %s\n' "$*"; }
 die() { printf 'build: %s\n' "$1" >&2; exit "${2:-1}"; }
@@ -116,7 +116,7 @@ build_deps() {
 	fi
 	# shellcheck disable=SC2086  # empty or one word
 	deps/unpack.sh $lockflag "$from" "$tmp/src"
-	say "third-party libraries: compiling (about four minutes on two cores)"
+	say "third-party libraries: compiling (about three minutes on two cores)"
 	deps/build.sh "$tmp/src" "$tmp"
 	mv "$tmp/src/revisions" "$tmp/revisions"
 	rm -rf "$tmp/src"

@@ -117,7 +117,7 @@ build_libs() { # VARIANT
 	cp "$s/src/yyjson.h" "$inc/"
 }
 
-# Compilers as configure scripts and cmake want them: that of musl links static PIEs and never sees the host's libc.
+# Compilers as configure scripts want them: that of musl links static PIEs and never sees the host's libc.
 write_compilers() {
 	local m=$OUT/musl/lib map="-ffile-prefix-map=$SRC=/deps -ffile-prefix-map=$OUT=/out"
 	mkdir -p "$OUT/bin"
@@ -208,24 +208,6 @@ build_curl() { # VARIANT
 		--without-{libpsl,libidn2,nghttp2,brotli,zstd,libssh2,librtmp} --enable-threaded-resolver
 }
 
-build_libwebsockets() { # VARIANT
-	local v=$1 p=$OUT/$1
-	say "$v: libwebsockets"
-	# Installed below / of a folder, since its configuration header, and so its code, has the prefix in it.
-	# shellcheck disable=SC2016  # the inner shell expands it
-	in_folder "$v-lws" sh -c 'jobs=$1 out=$2; shift 2; "$@" && make -s -j"$jobs" websockets && make -s install/fast DESTDIR="$out"' _ "$JOBS" "$p" \
-		cmake "$SRC/libwebsockets" -DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR="$(uname -m)" -DCMAKE_BUILD_TYPE=None \
-		-DCMAKE_C_COMPILER="$OUT/bin/$v-cc" -DCMAKE_C_FLAGS="$CFLAGS_PLAIN" -DCMAKE_C_STANDARD=11 -DCMAKE_C_EXTENSIONS=ON \
-		-DCMAKE_C_ARCHIVE_CREATE="<CMAKE_AR> Dqc <TARGET> <OBJECTS>" -DCMAKE_C_ARCHIVE_FINISH="<CMAKE_RANLIB> -D <TARGET>" \
-		-DCMAKE_INSTALL_PREFIX=/ -DCMAKE_PREFIX_PATH="$p" -DCMAKE_FIND_ROOT_PATH="$p" \
-		-DLWS_WITH_MBEDTLS=ON -DLWS_MBEDTLS_INCLUDE_DIRS="$p/include" \
-		-DLWS_MBEDTLS_LIBRARIES="$p/lib/libmbedtls.a;$p/lib/libmbedx509.a;$p/lib/libmbedcrypto.a" \
-		-DLWS_WITH_SHARED=OFF -DLWS_WITHOUT_TESTAPPS=ON -DLWS_WITHOUT_CLIENT=ON -DLWS_WITHOUT_EXTENSIONS=ON -DLWS_WITH_HTTP2=OFF \
-		-DLWS_WITH_MINIMAL_EXAMPLES=OFF -DLWS_WITH_LWSAC=ON -DLWS_IPV6=ON -DLWS_UNIX_SOCK=ON -DLWS_WITH_ZIP_FOPS=OFF -DLWS_WITH_LIBCAP=OFF \
-		-DLWS_WITH_SECURE_STREAMS=OFF -DLWS_WITH_SYS_SMD=OFF -DLWS_WITH_UPNG=OFF -DLWS_WITH_JPEG=OFF -DLWS_WITH_DLO=OFF -DLWS_WITH_DISKCACHE=OFF -DLWS_WITH_LEJP=OFF \
-		-DLWS_WITH_CBOR=OFF -DLWS_WITH_CUSTOM_HEADERS=ON -DLWS_WITH_SYS_STATE=ON -DLWS_SSL_CLIENT_USE_OS_CA_CERTS=OFF -DLWS_WITH_GZINFLATE=OFF
-}
-
 # What a TLS client trusts where the host has no bundle of its own.
 write_ca_bundle() {
 	say "CA bundle"
@@ -245,7 +227,6 @@ for variant in musl host; do
 	build_libsodium "$variant"
 	build_sqlite "$variant"
 	build_curl "$variant"
-	build_libwebsockets "$variant"
 done
-rm -rf "${OUT:?}/obj" "${OUT:?}/bin" "${OUT:?}"/{musl,host}/{bin,share,lib/cmake,lib/pkgconfig,lib/*.la}
+rm -rf "${OUT:?}/obj" "${OUT:?}/bin" "${OUT:?}"/{musl,host}/{bin,share,lib/pkgconfig,lib/*.la}
 say "done"

@@ -47,21 +47,9 @@ fetch_failed() {
 	die "$1 cannot be downloaded"
 }
 
-# fetch_part SOURCE --tar-only|--diff-only REVISION VERSIONS: the upstream tarball, which any version has, or that
-# revision's patches.
-fetch_part() {
-	local v
-	for v in $4; do
-		[ "$2" = --tar-only ] || [ "${v##*-}" = "$3" ] || continue
-		(cd "$DIR" && apt_private "$APT_DIR" apt-get source --download-only "$2" "$1=$v" 2>&1) && return 0
-	done
-	echo "$1: Debian lists no revision $3 whose files can be downloaded"
-	return 1
-}
-
 # fetch_one SOURCE UPSTREAM REVISION DSC_SHA256
 fetch_one() {
-	local source=$1 upstream=$2 revision=$3 dsc=$4 versions v err rev part
+	local source=$1 upstream=$2 revision=$3 dsc=$4 versions v err rev
 	if [ "$revision" = - ]; then
 		err=$(cd "$DIR" && apt_private "$APT_DIR" apt-get source --download-only "$source=$upstream" 2>&1) && return 0
 		fetch_failed "$source $upstream" "$err"
@@ -73,21 +61,18 @@ fetch_one() {
 		rev=${v##*-}
 		[ "$locked" = 1 ] && [ "$rev" != "$revision" ] && continue
 		dpkg --compare-versions "$rev" lt "$revision" && continue
-		[ "$rev" = "$revision" ] && case $dsc in - | patches:*) continue ;; esac
+		[ "$dsc" = - ] && [ "$rev" = "$revision" ] && continue
 		if err=$(cd "$DIR" && apt_private "$APT_DIR" apt-get source --download-only "$source=$v" 2>&1); then
 			[ "$rev" = "$revision" ] || say "$source: Debian revision $rev, newer than the pinned $revision"
 			return 0
 		fi
 		say "$source: Debian lists revision $rev but its files cannot be downloaded; trying an older one"
 	done
-	case $dsc in - | patches:*)
-		for part in --tar-only --diff-only; do
-			[ "$part" = --tar-only ] || [ "$dsc" != - ] || continue
-			err=$(fetch_part "$source" "$part" "$revision" "$versions") || fetch_failed "$source $upstream-$revision" "$err"
-		done
-		return 0
-		;;
-	esac
+	# The upstream tarball alone: any listed version has it.
+	for v in $versions; do
+		[ "$dsc" = - ] || break
+		err=$(cd "$DIR" && apt_private "$APT_DIR" apt-get source --download-only --tar-only "$source=$v" 2>&1) && return 0
+	done
 	fetch_failed "$source $upstream-$revision" "${err:-}"
 }
 

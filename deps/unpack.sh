@@ -34,18 +34,6 @@ find_dsc() { # SOURCE UPSTREAM REVISION
 	done | sort -V | tail -1
 }
 
-# apply_patches SRC TARBALL SHA256: a Debian revision's patches, without its .dsc.
-apply_patches() {
-	local patch
-	[ -f "$2" ] || die "$2: not there; fill the folder with './build.sh sources DIR'"
-	[ "$(sha256 "$2")" = "$3" ] || die "$2: sha256 is not the one deps.lock pins; delete the file and fetch again"
-	tar -xf "$2" -C "$1"
-	while read -r patch; do
-		case $patch in '' | '#'*) continue ;; esac
-		patch -s -p1 -d "$1" <"$1/debian/patches/$patch" || die "$2: $patch does not apply"
-	done <"$1/debian/patches/series"
-}
-
 # unpack_one NAME SOURCE UPSTREAM REVISION TAR_SHA256 DSC_SHA256
 unpack_one() {
 	local name=$1 source=$2 upstream=$3 revision=$4 want=$5 want_dsc=$6 tar='' dsc rev got f
@@ -58,14 +46,9 @@ unpack_one() {
 	rm -rf "${SRC:?}/$name"
 	dsc=$(find_dsc "$source" "$upstream" "$revision")
 	if [ -z "$dsc" ]; then
-		case $want_dsc in - | patches:*) ;; *) die "$DIR: no ${source}_$upstream-$revision.dsc; fill the folder with './build.sh sources DIR'" ;; esac
+		[ "$want_dsc" = - ] || die "$DIR: no ${source}_$upstream-$revision.dsc; fill the folder with './build.sh sources DIR'"
 		mkdir -p "$SRC/$name"
 		tar -xf "$tar" -C "$SRC/$name" --strip-components=1
-		if [ "$want_dsc" != - ]; then
-			apply_patches "$SRC/$name" "$DIR/${source}_$upstream-$revision.debian.tar.xz" "${want_dsc#patches:}"
-			printf '%s %s %s\n' "$name" "$upstream" "$revision" >>"$SRC/revisions"
-			return
-		fi
 		printf '%s %s -\n' "$name" "$upstream" >>"$SRC/revisions"
 		return
 	fi

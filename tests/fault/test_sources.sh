@@ -88,18 +88,6 @@ rm "$work"/pool/toy_1.0-1.*
 expect 1 'no toy_1.0-1.dsc' --locked
 rm "$work"/pool/toy_1.0-2.*
 
-# Patches pinned without a .dsc.
-make_revision 1
-rm "$work/pool/toy_1.0-1.dsc"
-write_lock "$tar_sum" "patches:$(sum "$work/pool/toy_1.0-1.debian.tar.xz")"
-expect 0 ''
-holds 'int answer = 1;'
-grep -qx 'toy 1.0 1' "$work/src/revisions"
-write_lock "$tar_sum" "patches:$wrong"
-expect 1 'debian.tar.xz: sha256 is not the one'
-rm "$work"/pool/toy_1.0-1.*
-expect 1 'debian.tar.xz: not there'
-
 # The tarball alone, where deps.lock names no revision to apply.
 write_lock "$tar_sum" -
 expect 0 ''

@@ -157,6 +157,8 @@ static int add_point(void *data, const char *workspace, const char *host_id, con
 
 	(void)workspace;
 	(void)host_id;
+	if (point->kind != SERIES_HOST) // a store makes series of its own too
+		return 0;
 	sums->rows++;
 	sums->cpu += point->value[series_metric_find(SERIES_HOST, "cpu_user_ns")];
 	return 0;

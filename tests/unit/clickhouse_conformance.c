@@ -3,6 +3,7 @@
 // each case has one of its own. tests/clickhouse starts the server and runs this.
 
 #include "tests/unit/store_cases.h"
+#include "tests/unit/store_cases_series.h"
 
 #include <unistd.h>
 
@@ -48,10 +49,16 @@ int main(void)
 		cmocka_unit_test_setup(case_odd_texts, fresh),
 		cmocka_unit_test_setup(case_living, fresh),
 		cmocka_unit_test_setup(case_pages, fresh),
+		cmocka_unit_test_setup(case_pages_of_long_texts, fresh),
 		cmocka_unit_test_setup(case_pages_while_writing, fresh),
 		cmocka_unit_test_setup(case_filters, fresh),
 		cmocka_unit_test_setup(case_workspaces, fresh),
 		cmocka_unit_test_setup(case_sums, fresh),
+		cmocka_unit_test_setup(case_series, fresh),
+		cmocka_unit_test_setup(case_series_late, fresh),
+		cmocka_unit_test_setup(case_put, fresh),
+		cmocka_unit_test_setup(case_tail, fresh),
+		cmocka_unit_test_setup(case_each, fresh),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -229,12 +229,13 @@ static bool config_ends_with(const char *text, const char *end)
 	return strlen(text) >= strlen(end) && !strcmp(text + strlen(text) - strlen(end), end);
 }
 
-// Names a cluster sets by itself, or that are no option.
+// Names a cluster sets by itself, that are no option, or that are the datalake's.
 static bool config_is_foreign(const char *name)
 {
 	return !strcmp(name, "TRACER_CONFIG") || !strcmp(name, "TRACER_PORT") ||
-	       strstr(name, "_PORT_") || config_ends_with(name, "_SERVICE_HOST") ||
-	       strstr(name, "_SERVICE_PORT") || config_ends_with(name, "_PORT");
+	       !strncmp(name, "TRACER_DATALAKE_", 16) || strstr(name, "_PORT_") ||
+	       config_ends_with(name, "_SERVICE_HOST") || strstr(name, "_SERVICE_PORT") ||
+	       config_ends_with(name, "_PORT");
 }
 
 static struct config_entry *config_find_variable(const struct config *config, const char *name)

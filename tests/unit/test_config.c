@@ -291,6 +291,7 @@ static void variables_and_flags_are_checked_too(void **state)
 	char *bad[] = {(char[]){"TRACER_WORKERS=many"}, NULL};
 	char *foreign[] = {
 		(char[]){"TRACER_SERVICE_HOST=10.0.0.1"}, (char[]){"TRACER_PORT=tcp://10.0.0.1:80"},
+		(char[]){"TRACER_DATALAKE_LISTEN=127.0.0.1:80"},
 		(char[]){"TRACER_PORT_80_TCP_ADDR=10.0.0.1"}, (char[]){"TRACER_CONFIG=/x"}, NULL};
 	struct test *test = test_begin();
 

@@ -20,6 +20,7 @@ from bench import footprint, measure, tools
 from bench.tools import Recorder
 from harness.tracer import ROOT, need_binary
 
+LAKE = "## Asking the lake\n"  # what follows has commands of its own and is kept
 PARTS = ("accuracy", "overhead", "footprint")
 ALONE = ("tools",)  # the rounds of overhead in which the other recorders take part, without the rest
 
@@ -120,11 +121,12 @@ def main():
         print(f"bench: {name} took {time.monotonic() - started:.0f} s", file=sys.stderr)
     if options.only is None:
         document = ROOT / "docs" / "BENCHMARKS.md"
-        document.parent.mkdir(exist_ok=True)
+        lake = document.read_text().partition(LAKE)
         document.write_text(f"""# Benchmarks
 
 Made by `make bench` (as root, about a quarter of an hour on a machine with nothing else to do) on a {machine()}, with load
-{loads} when it began. Every figure below comes from that command; `tests/bench/run --help` says how to make one part alone.
+{loads} when it began. Every figure of the collector comes from that command; `tests/bench/run --help` says how to make one part
+alone. Those of the lake, at the end, have their own commands.
 
 ## Accuracy
 
@@ -137,7 +139,8 @@ program starts (forkstat and perf record: forks and exits too). None of them giv
 
 ## The collector's own needs
 
-{parts['footprint']}""")
+{parts['footprint']}
+{lake[1]}{lake[2]}""")
         print(f"bench: wrote {document.relative_to(ROOT)}", file=sys.stderr)
 
 

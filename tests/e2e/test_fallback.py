@@ -137,7 +137,8 @@ def test_events_miss_no_process(place, workload, root):
         assert process, truth
         assert check_end(truth, process), truth
         qualities.append(check_cpu(truth, process))
-    assert "exact" in qualities
+    # Without root exact is what was read from a zombie, in a race with the parent's wait.
+    assert "exact" in qualities or not root
     assert recording.said("Recorded without BPF") and recording.said("every process is here")
     if set(qualities) != {"exact"}:
         assert recording.said("is a sample, a lower bound or unknown")

@@ -33,6 +33,6 @@ refused 'executable stack' -static-pie -fPIE -Wl,-z,relro,-z,now,-z,execstack
 printf 'int x; int *const p = &x; void _start(void) { for (;;) *p = 1; }\n' >"$dir/m.c"
 refused 'no stack protector' -static-pie -fPIE -nostdlib -nostartfiles -fno-stack-protector -Wl,-z,relro,-z,now
 printf 'int main(void) { return 0; }\n' >"$dir/m.c"
-printf 'char big[4 << 20] = {1};\n' >>"$dir/m.c"
+printf 'char big[8 << 20] = {1};\n' >>"$dir/m.c"
 refused 'the limit is' -static-pie -fPIE -fstack-protector-all -Wl,-z,relro,-z,now
 printf 'gate: %d cases passed\n' "$cases"

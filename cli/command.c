@@ -10,6 +10,17 @@
 #define OPTIONS(...) ((const struct command_option[]){__VA_ARGS__, {0}})
 #define EXAMPLES(...) ((const struct command_example[]){__VA_ARGS__, {0}})
 #define EXITS(...) ((const struct command_exit[]){__VA_ARGS__, {0}})
+// Of every command that lists rows of the lake; sort: its default.
+#define ROWS_RUN_OPTION {"run", 'r', "RUN", "Only of this run: its id or name"}
+#define ROWS_OPTIONS(sort)                                                                                          \
+	{"where", 'w', "CONDITION", "Only rows for which this holds: 'cpu_ns>=1e9'; may be repeated"},              \
+		{"host", 0, "NAME", "Only of this host"},                                                           \
+		{"since", 0, "TIME", "Only since then: 2h, 2026-01-31, 2026-01-31T10:00:00Z"},                      \
+		{"sort", 's', "COLUMN", "Order; -COLUMN: largest first (default: " sort ")"},                       \
+		{"limit", 'n', "N", "At most so many rows; 0: all (default: 50)"},                                  \
+		{"json", 'j', NULL, "All columns as JSON lines"},                                                   \
+		{"csv", 0, NULL, "All columns, comma-separated, with the names first"}, ASK_WHERE_OPTIONS
+
 #define ASK_EXITS                                                           \
 	EXITS({0, "There was an answer"}, {1, "There is nothing of the kind"}, \
 	      {2, "Bad usage, condition or question"},                         \
@@ -272,19 +283,7 @@ const struct command commands[] = {
 			       "the store on this machine, or with --url a datalake elsewhere; "
 			       "both answer alike. "
 			       "Columns and their units: `tracer sql --tables`.",
-		.options = OPTIONS(
-			{"where", 'w', "CONDITION",
-			 "Only rows for which this holds: 'cpu_ns>=1e9'; may be repeated"},
-			{"run", 'r', "RUN", "Only of this run: its id or name"},
-			{"host", 0, "NAME", "Only of this host"},
-			{"since", 0, "TIME",
-			 "Only since then: 2h, 2026-01-31, 2026-01-31T10:00:00Z"},
-			{"sort", 's', "COLUMN",
-			 "Order; -COLUMN: largest first (default: -start_ns)"},
-			{"limit", 'n', "N", "At most so many rows; 0: all (default: 50)"},
-			{"json", 'j', NULL, "All columns as JSON lines"},
-			{"csv", 0, NULL, "All columns, comma-separated, with the names first"},
-			ASK_WHERE_OPTIONS),
+		.options = OPTIONS(ROWS_RUN_OPTION, ROWS_OPTIONS("-start_ns")),
 		.examples = EXAMPLES(
 			{"tracer runs --since 1d", "What ran today"},
 			{"tracer runs --where 'failures>0' --json",
@@ -336,19 +335,7 @@ const struct command commands[] = {
 			       "datalake elsewhere; both answer alike. Columns and their units: "
 			       "`tracer sql "
 			       "--tables`.",
-		.options = OPTIONS(
-			{"where", 'w', "CONDITION",
-			 "Only rows for which this holds: 'cpu_ns>=1e9'; may be repeated"},
-			{"run", 'r', "RUN", "Only of this run: its id or name"},
-			{"host", 0, "NAME", "Only of this host"},
-			{"since", 0, "TIME",
-			 "Only since then: 2h, 2026-01-31, 2026-01-31T10:00:00Z"},
-			{"sort", 's', "COLUMN",
-			 "Order; -COLUMN: largest first (default: -start_ns)"},
-			{"limit", 'n', "N", "At most so many rows; 0: all (default: 50)"},
-			{"json", 'j', NULL, "All columns as JSON lines"},
-			{"csv", 0, NULL, "All columns, comma-separated, with the names first"},
-			ASK_WHERE_OPTIONS),
+		.options = OPTIONS(ROWS_RUN_OPTION, ROWS_OPTIONS("-start_ns")),
 		.examples = EXAMPLES(
 			{"tracer tasks --run pipeline.sh --sort -cpu_ns",
 			 "Where a run's CPU time went"},
@@ -365,18 +352,7 @@ const struct command commands[] = {
 			       "on this machine, or with --url a datalake elsewhere; both answer "
 			       "alike. Columns and "
 			       "their units: `tracer sql --tables`.",
-		.options = OPTIONS(
-			{"where", 'w', "CONDITION",
-			 "Only rows for which this holds: 'cpu_ns>=1e9'; may be repeated"},
-			{"run", 'r', "RUN", "Only of this run: its id or name"},
-			{"host", 0, "NAME", "Only of this host"},
-			{"since", 0, "TIME",
-			 "Only since then: 2h, 2026-01-31, 2026-01-31T10:00:00Z"},
-			{"sort", 's', "COLUMN", "Order; -COLUMN: largest first (default: -cpu_ns)"},
-			{"limit", 'n', "N", "At most so many rows; 0: all (default: 50)"},
-			{"json", 'j', NULL, "All columns as JSON lines"},
-			{"csv", 0, NULL, "All columns, comma-separated, with the names first"},
-			ASK_WHERE_OPTIONS),
+		.options = OPTIONS(ROWS_RUN_OPTION, ROWS_OPTIONS("-cpu_ns")),
 		.examples = EXAMPLES({"tracer tools --run pipeline.sh", "What a run is made of"},
 				     {"tracer tools --where tool=gzip --csv",
 				      "Every use of one tool, for a spreadsheet"}),
@@ -392,18 +368,7 @@ const struct command commands[] = {
 			       "--url a datalake elsewhere; both answer alike. Columns and their "
 			       "units: `tracer sql "
 			       "--tables`.",
-		.options = OPTIONS(
-			{"where", 'w', "CONDITION",
-			 "Only rows for which this holds: 'cpu_ns>=1e9'; may be repeated"},
-			{"run", 'r', "RUN", "Only of this run: its id or name"},
-			{"host", 0, "NAME", "Only of this host"},
-			{"since", 0, "TIME",
-			 "Only since then: 2h, 2026-01-31, 2026-01-31T10:00:00Z"},
-			{"sort", 's', "COLUMN", "Order; -COLUMN: largest first (default: -id)"},
-			{"limit", 'n', "N", "At most so many rows; 0: all (default: 50)"},
-			{"json", 'j', NULL, "All columns as JSON lines"},
-			{"csv", 0, NULL, "All columns, comma-separated, with the names first"},
-			ASK_WHERE_OPTIONS),
+		.options = OPTIONS(ROWS_RUN_OPTION, ROWS_OPTIONS("-id")),
 		.examples =
 			EXAMPLES({"tracer processes --where 'peak_rss_bytes>8G'", "Large ones"},
 				 {"tracer processes --run pipeline.sh --where 'exit_code!=0'",
@@ -422,17 +387,7 @@ const struct command commands[] = {
 			       "Reads the store on this machine, or with --url a datalake "
 			       "elsewhere; both answer "
 			       "alike. Columns and their units: `tracer sql --tables`.",
-		.options = OPTIONS(
-			{"where", 'w', "CONDITION",
-			 "Only rows for which this holds: 'cpu_ns>=1e9'; may be repeated"},
-			{"host", 0, "NAME", "Only of this host"},
-			{"since", 0, "TIME",
-			 "Only since then: 2h, 2026-01-31, 2026-01-31T10:00:00Z"},
-			{"sort", 's', "COLUMN", "Order; -COLUMN: largest first (default: host)"},
-			{"limit", 'n', "N", "At most so many rows; 0: all (default: 50)"},
-			{"json", 'j', NULL, "All columns as JSON lines"},
-			{"csv", 0, NULL, "All columns, comma-separated, with the names first"},
-			ASK_WHERE_OPTIONS),
+		.options = OPTIONS(ROWS_OPTIONS("host")),
 		.examples = EXAMPLES(
 			{"tracer hosts", "Is every machine still sending"},
 			{"tracer hosts --where 'records_lost>0'", "Where records were lost"}),

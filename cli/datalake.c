@@ -17,6 +17,7 @@
 #include "core/base/fs.h"
 #include "core/base/log.h"
 #include "core/base/loop.h"
+#include "core/landlock.h"
 #include "core/privs.h"
 #include "lake/api_route.h"
 #include "lake/certificate.h"
@@ -24,7 +25,6 @@
 #include "lake/ingest.h"
 #include "lake/landing.h"
 #include "lake/push.h"
-#include "lake/sandbox.h"
 #include "lake/server.h"
 #include "lake/store.h"
 #include "lake/token.h"
@@ -300,11 +300,28 @@ static int push_get(struct datalake *datalake)
 	return result < 0 ? refuse("otlp_ca_file", strerror(-result)) : EXIT_OK;
 }
 
+static int files_confine(const struct datalake_options *options)
+{
+	const char *const directories[] = {options->state, datalake_store_directory(options)};
+	const char *const files[] = {options->tls_certificate, options->tls_key, options->tls_client_ca};
+	struct landlock cage;
+	int result = landlock_begin(false, &cage);
+
+	if (result < 0)
+		return result;
+	for (size_t i = 0; i < sizeof(directories) / sizeof(*directories); i++)
+		if (directories[i] && *directories[i])
+			landlock_allow_path(&cage, directories[i], LANDLOCK_OWN);
+	for (size_t i = 0; i < sizeof(files) / sizeof(*files); i++)
+		if (files[i] && *files[i])
+			landlock_allow_file(&cage, files[i]);
+	landlock_allow_network(&cage);
+	return landlock_enforce(&cage);
+}
+
 static int confine(struct datalake *datalake)
 {
 	const struct datalake_options *options = &datalake->options;
-	const char *const paths[2] = {options->state, datalake_store_directory(options)};
-	const char *const files[3] = {options->tls_certificate, options->tls_key, options->tls_client_ca};
 	const struct privs_keep nothing = {0};
 	int result = privs_drop(&nothing);
 
@@ -312,7 +329,7 @@ static int confine(struct datalake *datalake)
 		return refuse("giving up privileges", strerror(-result));
 	if (!options->sandbox)
 		return EXIT_OK;
-	result = sandbox_files(paths, files);
+	result = files_confine(options);
 	if (result < 0)
 		log_warn("files are not confined: %s", strerror(-result));
 	return EXIT_OK;

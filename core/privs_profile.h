@@ -22,4 +22,36 @@ struct privs_tables {
 	const int *deadly; // nothing here ever makes one of these: whoever does is not us
 };
 
+#ifdef __x86_64__
+// Calls that newer machines no longer have; musl uses some of them.
+#define PRIVS_OLD_CALLS \
+	SYS_open, SYS_stat, SYS_lstat, SYS_access, SYS_readlink, SYS_epoll_wait, SYS_poll, SYS_select, \
+	SYS_pipe, SYS_time, SYS_arch_prctl,
+#else
+#define PRIVS_OLD_CALLS
+#endif
+
+// What every profile has, at the head of its tables.
+#define PRIVS_ALLOWED_TO_ALL \
+	PRIVS_OLD_CALLS \
+	SYS_read, SYS_write, SYS_readv, SYS_writev, SYS_pread64, SYS_pwrite64, SYS_lseek, SYS_openat, \
+	SYS_close, SYS_fcntl, SYS_flock, SYS_fsync, SYS_fdatasync, SYS_ftruncate, SYS_fstat, SYS_newfstatat, \
+	SYS_statx, SYS_faccessat, SYS_faccessat2, SYS_getdents64, SYS_readlinkat, SYS_unlinkat, \
+	SYS_renameat, SYS_renameat2, SYS_fchmod, SYS_epoll_create1, SYS_epoll_ctl, SYS_epoll_pwait, \
+	SYS_ppoll, SYS_pselect6, SYS_timerfd_create, SYS_timerfd_settime, SYS_timerfd_gettime, \
+	SYS_signalfd4, SYS_eventfd2, SYS_pipe2, SYS_recvfrom, SYS_recvmsg, SYS_sendto, SYS_sendmsg, \
+	SYS_shutdown, SYS_getsockopt, SYS_setsockopt, SYS_getsockname, SYS_getpeername, SYS_munmap, \
+	SYS_mremap, SYS_madvise, SYS_brk, SYS_futex, SYS_set_robust_list, SYS_set_tid_address, SYS_rseq, \
+	SYS_membarrier, SYS_sched_yield, SYS_sched_getaffinity, SYS_getcpu, SYS_exit, SYS_exit_group, \
+	SYS_restart_syscall, SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_rt_sigreturn, SYS_sigaltstack, \
+	SYS_clock_gettime, SYS_clock_getres, SYS_clock_nanosleep, SYS_nanosleep, SYS_gettimeofday, \
+	SYS_getpid, SYS_gettid, SYS_getppid, SYS_getuid, SYS_geteuid, SYS_getgid, SYS_getegid, \
+	SYS_getrusage, SYS_sysinfo, SYS_uname, SYS_getrandom, SYS_capget,
+
+#define PRIVS_DEADLY_TO_ALL \
+	SYS_execve, SYS_execveat, SYS_ptrace, SYS_process_vm_readv, SYS_process_vm_writev, SYS_init_module, \
+	SYS_finit_module, SYS_delete_module, SYS_kexec_load, SYS_mount, SYS_umount2, SYS_pivot_root, \
+	SYS_chroot, SYS_setns, SYS_unshare, SYS_reboot, SYS_keyctl, SYS_add_key, SYS_setuid, SYS_setgid, \
+	SYS_setresuid, SYS_setresgid,
+
 extern const struct privs_tables privs_tables_collect, privs_tables_stream, privs_tables_datalake;

@@ -136,7 +136,7 @@ static bool zombie_take(struct watched *watched, uint64_t boot_ns)
 	struct proc_figures figures;
 
 	if (proc_fd < 0 || proc_read_figures(proc_fd, watched->pid, &figures) < 0 ||
-	    !fallback_start_is_own(watched, &figures.stat) || !fallback_stat_is_dead(&figures.stat))
+	    !fallback_start_is_own(watched, &figures.stat) || !proc_stat_is_dead(&figures.stat))
 		return false;
 	fallback_figures_take(watched, &figures, boot_ns);
 	if (watched->args_missed)

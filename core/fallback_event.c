@@ -138,7 +138,7 @@ static bool threads_left(const struct watched *watched)
 	if (result < 0 ||
 	    (watched->start_ticks != UNKNOWN && stat.start_ticks != watched->start_ticks))
 		return false;
-	return !fallback_stat_is_dead(&stat);
+	return !proc_stat_is_dead(&stat);
 }
 
 static void on_exit_event(struct fallback *fallback, const struct proc_event *event,

@@ -126,7 +126,6 @@ void fallback_ended(struct watched *watched, uint64_t boot_ns);
 void counters_merge(struct counters *to, const struct counters *from);
 // Whether this stat is of the process and not of a later one with its pid.
 bool fallback_start_is_own(struct watched *watched, const struct proc_stat *stat);
-bool fallback_stat_is_dead(const struct proc_stat *stat);
 void fallback_figures_take(struct watched *watched, const struct proc_figures *figures,
 			   uint64_t now_ns);
 

@@ -84,17 +84,11 @@ static void memory_take(struct process *process, const struct proc_figures *figu
 	process->quality[FIGURE_MEMORY] = QUALITY_SAMPLED;
 }
 
-// A leader that ended before its other threads is shown as a zombie too.
-bool fallback_stat_is_dead(const struct proc_stat *stat)
-{
-	return (stat->state == 'Z' || stat->state == 'X') && stat->threads <= 1;
-}
-
 void fallback_figures_take(struct watched *watched, const struct proc_figures *figures,
 			   uint64_t now_ns)
 {
 	struct process *process = watched->process;
-	bool dead = fallback_stat_is_dead(&figures->stat);
+	bool dead = proc_stat_is_dead(&figures->stat);
 
 	counters_merge(&process->counters, &figures->counters);
 	if (figures->counters.threads)
@@ -106,7 +100,7 @@ void fallback_figures_take(struct watched *watched, const struct proc_figures *f
 	process->process_group = figures->stat.process_group;
 	process->session = figures->stat.session;
 	memory_take(process, figures);
-	process->quality[FIGURE_CPU] = dead ? QUALITY_EXACT : QUALITY_SAMPLED;
+	process->quality[FIGURE_CPU] = figures->final ? QUALITY_EXACT : QUALITY_SAMPLED;
 	if (figures->counters.rchar_bytes != UNKNOWN) {
 		// The kernel's sums of the process hold every thread; those of a lone thread miss
 		// the others.
@@ -138,7 +132,7 @@ int fallback_figures(struct watched *watched, uint64_t now_ns)
 			watched->program_mark = figures.stat.program_mark;
 	}
 	fallback_figures_take(watched, &figures, now_ns);
-	if (fallback_stat_is_dead(&figures.stat))
+	if (proc_stat_is_dead(&figures.stat))
 		return 1;
 	cgroup_follow(watched, proc_fd);
 	return 0;

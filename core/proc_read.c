@@ -200,6 +200,11 @@ int proc_read_stat(int proc_fd, struct proc_stat *ret_stat)
 	return 0;
 }
 
+bool proc_stat_is_dead(const struct proc_stat *stat)
+{
+	return (stat->state == 'Z' || stat->state == 'X') && stat->threads <= 1;
+}
+
 static void identity_namespaces(int proc_fd, uint32_t namespaces[PROC_NAMESPACES])
 {
 	static const char *const names[PROC_NAMESPACES] = {

@@ -46,6 +46,8 @@ struct proc_stat {
 	int32_t status; // as wait(2), of a zombie; -1: still running, or we may not see it
 };
 int proc_read_stat(int proc_fd, struct proc_stat *ret_stat);
+// No thread of it is left. A leader that ended before its other threads is shown as a zombie too.
+bool proc_stat_is_dead(const struct proc_stat *stat);
 
 // Who a process is. start_ns is the beginning of its tick (see proc_start_boot_ns), parent.start_ns
 // and cgroup_id are 0, namespaces we may not see are 0, uid and gid are as our user namespace shows
@@ -78,6 +80,8 @@ struct proc_figures {
 	// I/O likewise, unless no child was reaped yet: the sums of the process would hold it, and
 	// are then its own.
 	bool io_living_threads_only;
+	// It is dead and off the CPU: all of this was read afterwards and nothing of it moves again.
+	bool final;
 	struct proc_stat stat;
 };
 int proc_read_figures(int proc_fd, uint32_t pid, struct proc_figures *ret_figures);

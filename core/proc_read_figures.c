@@ -12,6 +12,9 @@
 
 #include "core/base/cleanup.h"
 
+// The way out of a dead process takes some tens of microseconds, a read of its clock less than one.
+#define CPU_READS 200
+
 static uint64_t kib_after(const char *text, const char *key)
 {
 	uint64_t kib = proc_number_after(text, key);
@@ -167,31 +170,66 @@ static int figures_add_threads(int proc_fd, uint32_t pid, const char *status,
 	return 0;
 }
 
-int proc_read_figures(int proc_fd, uint32_t pid, struct proc_figures *ret_figures)
+// On its way out a dead process still runs for a while: the clock rests when it was read twice alike.
+static bool cpu_rests(uint32_t pid, uint64_t *cpu_ns)
 {
-	struct proc_figures figures = {0};
+	uint64_t before_ns;
+
+	for (int i = 0; i < CPU_READS; i++) {
+		before_ns = *cpu_ns;
+		if (proc_read_cpu(pid, cpu_ns) < 0)
+			return false;
+		if (*cpu_ns == before_ns)
+			return true;
+	}
+	return false;
+}
+
+// Reads everything once. ret_dead: it was dead before the first figure was read.
+static int figures_read(int proc_fd, uint32_t pid, struct proc_figures *figures, bool *ret_dead)
+{
 	uint64_t cpu_ns = UNKNOWN;
 	char status[PROC_TEXT_MAX];
 	ssize_t length;
 	int result;
+	bool dead;
 
-	result = proc_read_stat(proc_fd, &figures.stat);
+	*figures = (struct proc_figures){0};
+	result = proc_read_stat(proc_fd, &figures->stat);
 	if (result < 0)
 		return result;
+	dead = proc_stat_is_dead(&figures->stat);
 	length = proc_text_read(proc_fd, "status", status, sizeof(status));
 	if (length < 0)
 		return (int)length;
-	figures_memory(status, &figures);
-	result = figures_add_threads(proc_fd, pid, status, &figures);
+	figures_memory(status, figures);
+	result = figures_add_threads(proc_fd, pid, status, figures);
 	if (result < 0)
 		return result;
 	if (proc_read_cpu(pid, &cpu_ns) < 0)
 		return -ESRCH;
+	figures->final = dead && cpu_rests(pid, &cpu_ns);
 	// The clock goes by number: it was this process's if the process is still there afterwards.
-	result = proc_read_stat(proc_fd, &figures.stat);
+	result = proc_read_stat(proc_fd, &figures->stat);
 	if (result < 0)
 		return result;
-	figures.counters.cpu_ns = cpu_ns;
+	figures->counters.cpu_ns = cpu_ns;
+	*ret_dead = dead;
+	return 0;
+}
+
+int proc_read_figures(int proc_fd, uint32_t pid, struct proc_figures *ret_figures)
+{
+	struct proc_figures figures;
+	int result;
+	bool dead;
+
+	// One that ended while it was read is read again: what was read before is not its last.
+	do
+		result = figures_read(proc_fd, pid, &figures, &dead);
+	while (result == 0 && !dead && proc_stat_is_dead(&figures.stat));
+	if (result < 0)
+		return result;
 	figures.counters.utime_ns = figures.stat.utime_ns;
 	figures.counters.stime_ns = figures.stat.stime_ns;
 	figures.counters.minor_faults = figures.stat.minor_faults;

@@ -223,6 +223,12 @@ static int work_memory(void)
 	return 0;
 }
 
+static uint64_t usage_cpu_ns(const struct rusage *usage)
+{
+	return ((uint64_t)usage->ru_utime.tv_sec + (uint64_t)usage->ru_stime.tv_sec) * 1000000000 +
+	       ((uint64_t)usage->ru_utime.tv_usec + (uint64_t)usage->ru_stime.tv_usec) * 1000;
+}
+
 static void figures_agree_with_wait4(void **state)
 {
 	struct proc_figures living, dead;
@@ -239,9 +245,7 @@ static void figures_agree_with_wait4(void **state)
 	assert_int_equal(proc_read_figures(child.proc_fd, (uint32_t)child.pid, &dead), 0);
 	assert_int_equal(dead.peak_rss_bytes, UNKNOWN); // its memory is gone: unknown, not 0
 	child_reap(&child, &usage);
-	usage_ns =
-		((uint64_t)usage.ru_utime.tv_sec + (uint64_t)usage.ru_stime.tv_sec) * 1000000000 +
-		((uint64_t)usage.ru_utime.tv_usec + (uint64_t)usage.ru_stime.tv_usec) * 1000;
+	usage_ns = usage_cpu_ns(&usage);
 	difference = (int64_t)(dead.counters.cpu_ns - usage_ns);
 	assert_true(difference >= 0 &&
 		    difference < 3000); // wait4 rounds each of its two times down to 1 us
@@ -252,6 +256,38 @@ static void figures_agree_with_wait4(void **state)
 	// VmHWM and ru_maxrss are two counters; each may lag by the pages a CPU has not yet handed
 	// in.
 	assert_true(labs(usage.ru_maxrss - (long)(living.peak_rss_bytes / 1024)) < 1024);
+}
+
+static int work_none(void)
+{
+	return 0;
+}
+
+// Figures that say final are the last, also when the process ends while it is read.
+static void final_figures_are_final(void **state)
+{
+	unsigned int finals = 0;
+
+	for (int i = 0; i < 300; i++) {
+		struct proc_figures figures = {0};
+		struct rusage usage;
+		struct child child;
+		uint64_t usage_ns;
+
+		child_start(&child, work_none);
+		close(child.release_fd);
+		while (!proc_stat_is_dead(&figures.stat))
+			assert_int_equal(proc_read_figures(child.proc_fd, (uint32_t)child.pid, &figures), 0);
+		child_reap(&child, &usage);
+		usage_ns = usage_cpu_ns(&usage);
+		assert_true(figures.counters.cpu_ns < usage_ns + 3000);
+		if (!figures.final)
+			continue;
+		finals++;
+		// One that is preempted between its death and its last switch rests too: a few in a thousand.
+		assert_true(figures.counters.cpu_ns + 20000 > usage_ns);
+	}
+	assert_true(finals > 250);
 }
 
 static void *thread_work(void *context)
@@ -508,6 +544,7 @@ int main(void)
 		cmocka_unit_test(a_reaped_process_is_gone_for_its_descriptor),
 		cmocka_unit_test(io_leaves_reaped_children_out),
 		cmocka_unit_test(figures_agree_with_wait4),
+		cmocka_unit_test(final_figures_are_final),
 		cmocka_unit_test(figures_of_threads_are_summed),
 		cmocka_unit_test(image_has_program_place_and_arguments),
 		cmocka_unit_test(long_arguments_are_cut_and_said_so),

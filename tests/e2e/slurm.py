@@ -10,12 +10,12 @@ import pathlib
 import platform
 import re
 import shutil
-import socket
 import subprocess
 import time
 
 from e2e import engines
 from harness import cgroup
+from harness.port import free_port
 
 CONFIG = """
 ClusterName=tracertest
@@ -57,12 +57,6 @@ CgroupPlugin=cgroup/v2
 IgnoreSystemd=yes
 ConstrainRAMSpace=yes
 """
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 class Slurm:

@@ -21,6 +21,7 @@ from pathlib import Path
 import pytest
 
 from harness.datalake import Datalake
+from harness.port import free_port
 from harness.tracer import BINARY
 
 LONG = bool(os.environ.get("TRACER_TEST_LONG"))
@@ -32,12 +33,6 @@ def room():
     path.chmod(0o755)
     yield path
     shutil.rmtree(path)
-
-
-def free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
 
 
 class Lake:

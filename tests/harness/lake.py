@@ -18,6 +18,7 @@ import time
 import uuid
 
 from harness import tracer
+from harness.port import free_port
 
 CRC_TABLE = []
 for _n in range(256):
@@ -31,12 +32,6 @@ def crc32c(data):
     for byte in data:
         crc = CRC_TABLE[(crc ^ byte) & 0xFF] ^ (crc >> 8)
     return crc ^ 0xFFFFFFFF
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 class Lake:

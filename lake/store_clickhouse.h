@@ -25,6 +25,7 @@
 
 #include <pthread.h>
 
+#include "lake/amounts.h"
 #include "lake/store_clickhouse_http.h"
 
 enum {
@@ -159,6 +160,8 @@ int clickhouse_parts_process(struct clickhouse_parts *parts, struct lake_batch *
 // What a row of an entity with parts says. 0 or -ENOMEM.
 int clickhouse_parts_row(struct clickhouse_parts *parts, const struct lake_batch *batch, const struct lake_row *row,
 			 uint64_t id, uint64_t at);
+// Whether a process counts as a failure.
+bool clickhouse_process_failed(const struct lake_row *row);
 // Writes a row of the part's table.
 void clickhouse_part_put(struct buf *out, struct clickhouse_part *part, uint64_t batch);
 
@@ -174,8 +177,9 @@ int clickhouse_chain_publish(struct clickhouse_store *store, const char *kind, u
 
 // ---- living processes -----------------------------------------------------------------------------------------------
 
-// A sample moves the figures of a process that lives on. An instance remembers nothing of it, so it reads the rows of
-// those that a group of batches has samples of, moves them, and writes them again.
+// A sample moves the figures of a process that lives on, and the series of its run gets what it used since it was last
+// heard of. An instance remembers nothing of it, so it reads the rows of those that a group of batches is about. They
+// are as they were at the cursors that the group is planned from: who moves them moves a cursor of the same host.
 struct clickhouse_life {
 	uint64_t process_id; // 0: a free slot
 	uint64_t id; // of the row
@@ -188,12 +192,13 @@ struct clickhouse_living {
 	struct arena arena;
 	struct clickhouse_life *slots; // hash table
 	size_t slot_count, used;
+	struct amounts amounts; // what the group adds to the series of runs
 };
 
 uint64_t clickhouse_process_id(const struct lake_batch *batch, const struct lake_row *row);
 int clickhouse_living_begin(struct clickhouse_living *living);
 void clickhouse_living_free(struct clickhouse_living *living); // takes a zeroed one
-// Notes whose rows the samples of a batch behind acked need.
+// Notes which processes the rows and samples of a batch behind acked are about.
 int clickhouse_living_wanted(struct clickhouse_living *living, const struct lake_batch *batch, uint64_t acked);
 int clickhouse_living_load(struct clickhouse_living *living, struct clickhouse_store *store, struct store_error *error);
 // What a new row of a process, and a sample, make of it. 0 or -ENOMEM.
@@ -201,15 +206,63 @@ int clickhouse_living_row(struct clickhouse_living *living, struct lake_batch *b
 			  uint64_t id);
 int clickhouse_living_point(struct clickhouse_living *living, struct lake_batch *batch, const struct lake_point *point);
 
+// ---- cursors --------------------------------------------------------------------------------------------------------
+
+struct clickhouse_cursor {
+	uint64_t host, epoch; // host 0: free
+	uint64_t acked;
+	bool known; // false: nothing of that host and epoch
+};
+
+// Nothing is known of the cursors any more.
+void clickhouse_cursors_forget(struct clickhouse_store *store);
+// Makes those of the batches known, as of store->head or later: a later state has moved the chain, which publishing
+// finds out.
+int clickhouse_cursors_load(struct clickhouse_store *store, struct lake_batch *const *batches, size_t count,
+			    struct store_error *error);
+// NULL: not loaded.
+struct clickhouse_cursor *clickhouse_cursor_find(struct clickhouse_store *store, const struct lake_batch *batch);
+int clickhouse_cursor_set(struct clickhouse_store *store, uint64_t host, uint64_t epoch, bool known, uint64_t acked);
+// Reads them again. 1: none of these hosts has moved; 0: one has; -errno.
+int clickhouse_cursors_unmoved(struct clickhouse_store *store, struct lake_batch *const *batches, size_t count,
+			       struct store_error *error);
+
 // ---- writing ----------------------------------------------------------------------------------------------
+
+struct clickhouse_plan {
+	bool store; // there is something new
+	uint64_t acked; // before it
+	uint64_t records, lost; // what it brings
+};
+
+bool clickhouse_is_hole(const struct lake_row *row);
+// A hole that lies partly below what is acknowledged already counts for the rest only.
+uint64_t clickhouse_hole_count(const struct lake_row *row, uint64_t acked);
+
+struct clickhouse_group {
+	struct clickhouse_store *store;
+	uint64_t batch; // its number
+	uint64_t rows;
+	struct buf entity[ENTITY_END]; // of those without parts
+	struct buf open;
+	struct buf points[SERIES_KIND_END];
+	struct clickhouse_parts parts;
+	struct clickhouse_living living;
+};
+
+void clickhouse_group_free(struct clickhouse_group *group); // takes a zeroed one
+// What is new of a batch; index: its place in the group. 0 or -ENOMEM.
+int clickhouse_group_add(struct clickhouse_group *group, struct lake_batch *batch, const struct clickhouse_plan *plan,
+			 size_t index);
+// After the last batch: what several of them have moved. 0 or -ENOMEM.
+int clickhouse_group_end(struct clickhouse_group *group);
+int clickhouse_group_send(struct clickhouse_group *group, struct store_error *error);
 
 // Rows (RowBinary) into a table, under a batch number.
 int clickhouse_insert(struct clickhouse_store *store, const char *table, const struct buf *rows, uint64_t batch,
 		      struct store_error *error);
 // A row of an entity without parts.
 int clickhouse_put_row(struct buf *out, const struct lake_row *row, uint64_t id, uint64_t received_ns, uint64_t batch);
-// Nothing is known of the cursors any more.
-void clickhouse_cursors_forget(struct clickhouse_store *store);
 
 // ---- the functions of the backend -------------------------------------------------------------------------
 

@@ -105,18 +105,20 @@ static int each_of_kind(struct clickhouse_reader *reader, enum series_kind kind,
 	CLEANUP(buf_free) struct buf query = BUF_INIT;
 	struct clickhouse_rows rows = {.row = take_point, .context = points};
 	struct clickhouse_request request = {.timeout_ms = 3600000};
+	bool amounts = kind == SERIES_RUN; // each batch brings some
 	char name[64];
 
 	points->schema = &series_schemas[kind];
 	points->point->kind = (uint8_t)kind;
-	buf_append_string(
-		&query, "SELECT toString(workspace), toString(host_id), series_id, owner_id, toString(label), time_ns");
+	buf_append_string(&query, "SELECT toString(p.workspace), toString(p.host_id), p.series_id, p.owner_id, "
+				  "toString(p.label), p.time_ns");
 	for (unsigned i = 0; i < points->schema->metric_count; i++) {
 		clickhouse_metric_name(&points->schema->metrics[i], name);
-		buf_printf(&query, ", `%s`", name);
+		buf_printf(&query, amounts ? ", sum(p.`%s`)" : ", p.`%s`", name);
 	}
-	buf_printf(&query, " FROM points_%s WHERE " CLICKHOUSE_PUBLISHED " ORDER BY series_id, time_ns",
-		   points->schema->name);
+	buf_printf(&query, " FROM points_%s AS p WHERE " CLICKHOUSE_PUBLISHED "%s ORDER BY p.series_id, p.time_ns",
+		   points->schema->name,
+		   amounts ? " GROUP BY p.workspace, p.host_id, p.series_id, p.owner_id, p.label, p.time_ns" : "");
 	if (buf_error(&query) < 0)
 		return clickhouse_fail(error, -ENOMEM, "out of memory");
 	request.query = query.data;

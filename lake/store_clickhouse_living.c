@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lake, ClickHouse: processes that live on, while a group of batches is being stored. Only processes that the group has
-// samples of are here; one that ends in the group is no longer moved.
+// Lake, ClickHouse: processes that live on, while a group of batches is being stored. Processes that the group has rows
+// or samples of are here; one that ends in the group is no longer moved. What each has used since it was last heard of
+// goes to the series of its run.
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -9,7 +10,7 @@
 #include "core/base/cleanup.h"
 #include "lake/store_clickhouse.h"
 
-enum { FIRST_SLOTS = 64, IDS_MAX = 4000 }; // ids in one question: a URL has to hold them
+enum { FIRST_SLOTS = 64, IDS_MAX = 20000 }; // ids in one question
 
 uint64_t clickhouse_process_id(const struct lake_batch *batch, const struct lake_row *row)
 {
@@ -34,6 +35,7 @@ void clickhouse_living_free(struct clickhouse_living *living)
 	if (living->slots)
 		arena_free(&living->arena);
 	free(living->slots);
+	amounts_free(&living->amounts);
 	memset(living, 0, sizeof(*living));
 }
 
@@ -63,21 +65,35 @@ static int grow(struct clickhouse_living *living)
 	return 0;
 }
 
+static int want(struct clickhouse_living *living, uint64_t process_id)
+{
+	struct clickhouse_life *life;
+
+	if (living->used * 2 >= living->slot_count && grow(living) < 0)
+		return -ENOMEM;
+	life = slot_of(living->slots, living->slot_count, process_id);
+	living->used += !life->process_id;
+	life->process_id = process_id;
+	return 0;
+}
+
 int clickhouse_living_wanted(struct clickhouse_living *living, const struct lake_batch *batch, uint64_t acked)
 {
-	for (size_t i = 0; i < batch->point_count; i++) {
-		const struct lake_point *point = batch->points[i];
-		struct clickhouse_life *life;
+	int err = 0;
 
-		if (point->kind != SERIES_PROCESS || point->sequence <= acked)
-			continue;
-		if (living->used * 2 >= living->slot_count && grow(living) < 0)
-			return -ENOMEM;
-		life = slot_of(living->slots, living->slot_count, point->owner_id);
-		living->used += !life->process_id;
-		life->process_id = point->owner_id;
+	for (size_t i = 0; !err && i < batch->row_count; i++) {
+		const struct lake_row *row = batch->rows[i];
+
+		if (row->entity == ENTITY_PROCESSES && row->sequence > acked)
+			err = want(living, clickhouse_process_id(batch, row));
 	}
-	return 0;
+	for (size_t i = 0; !err && i < batch->point_count; i++) {
+		const struct lake_point *point = batch->points[i];
+
+		if (point->kind == SERIES_PROCESS && point->sequence > acked)
+			err = want(living, point->owner_id);
+	}
+	return err;
 }
 
 // ---- reading them -------------------------------------------------------------------------------------------------
@@ -113,25 +129,71 @@ static bool take_life(struct clickhouse_rows *rows, struct clickhouse_cut *cut, 
 	return true;
 }
 
-static int ask(struct clickhouse_living *living, struct clickhouse_store *store, struct buf *ids,
-	       struct store_error *error)
+static bool take_opened(struct clickhouse_rows *rows, struct clickhouse_cut *cut, int *ret_stop)
+{
+	struct buf *opened = rows->context;
+	uint64_t process_id;
+
+	(void)ret_stop;
+	if (!clickhouse_take_u64(cut, &process_id))
+		return false;
+	buf_printf(opened, "%s%" PRIu64, opened->length ? "," : "", process_id);
+	return true;
+}
+
+// Of all those in ids the few that were ever opened: most processes come with their end only. Numbers go into the
+// statement itself, which is the body of its request, for a URL would not hold them.
+static int ask_opened(struct clickhouse_store *store, const struct buf *ids, struct buf *ret_opened,
+		      struct store_error *error)
+{
+	CLEANUP(buf_free) struct buf query = BUF_INIT;
+	struct clickhouse_request request = {0};
+	struct clickhouse_rows rows = {.row = take_opened, .context = ret_opened};
+
+	buf_printf(&query, "SELECT DISTINCT process_id FROM open_rows WHERE process_id IN (%s) AND " CLICKHOUSE_PUBLISHED,
+		   ids->data);
+	if (buf_error(&query) < 0)
+		return clickhouse_fail(error, -ENOMEM, "out of memory");
+	request.query = query.data;
+	clickhouse_setting(&request, "max_query_size", "4000000");
+	return clickhouse_rows_run(store->http, &request, &rows, error);
+}
+
+// The latest opening row of each, unless its end is there.
+static int ask_rows(struct clickhouse_living *living, struct clickhouse_store *store, const struct buf *opened,
+		    struct store_error *error)
 {
 	const struct schema_entity *entity = &schema_entities[ENTITY_PROCESSES];
 	CLEANUP(buf_free) struct buf query = BUF_INIT;
-	struct clickhouse_request request = {.raw_parameters = true};
+	struct clickhouse_request request = {0};
 	struct clickhouse_rows rows = {.row = take_life, .context = living};
 
 	buf_append_string(&query, "SELECT t.process_id");
 	for (unsigned i = 0; i < entity->column_count; i++)
 		buf_printf(&query, ", toNullable(t.`%s`)", entity->columns[i].name);
-	buf_append_string(&query, " FROM open_rows AS t WHERE t.process_id IN {ids:Array(UInt64)} AND t.row_id IN "
-				  "(SELECT row_id FROM live WHERE process_id IN {ids:Array(UInt64)})");
-	buf_append_char(ids, ']');
-	if (buf_error(&query) < 0 || buf_error(ids) < 0)
+	buf_printf(&query,
+		   " FROM open_rows AS t WHERE t.process_id IN (%1$s) AND t.row_id IN (SELECT argMax(row_id, (time_ns, "
+		   "sequence, row_id)) FROM open_rows WHERE process_id IN (%1$s) AND " CLICKHOUSE_PUBLISHED
+		   " GROUP BY process_id) AND t.process_id NOT IN (SELECT process_id FROM processes_rows WHERE process_id IN "
+		   "(%1$s) AND " CLICKHOUSE_PUBLISHED ")",
+		   opened->data);
+	if (buf_error(&query) < 0)
 		return clickhouse_fail(error, -ENOMEM, "out of memory");
 	request.query = query.data;
-	clickhouse_parameter(&request, "ids", ids->data);
+	clickhouse_setting(&request, "max_query_size", "4000000");
 	return clickhouse_rows_run(store->http, &request, &rows, error);
+}
+
+static int ask(struct clickhouse_living *living, struct clickhouse_store *store, const struct buf *ids,
+	       struct store_error *error)
+{
+	CLEANUP(buf_free) struct buf opened = BUF_INIT;
+	int err = buf_error(ids) < 0 ? clickhouse_fail(error, -ENOMEM, "out of memory")
+				     : ask_opened(store, ids, &opened, error);
+
+	if (!err && buf_error(&opened) < 0)
+		err = clickhouse_fail(error, -ENOMEM, "out of memory");
+	return !err && opened.length ? ask_rows(living, store, &opened, error) : err;
 }
 
 int clickhouse_living_load(struct clickhouse_living *living, struct clickhouse_store *store, struct store_error *error)
@@ -143,7 +205,7 @@ int clickhouse_living_load(struct clickhouse_living *living, struct clickhouse_s
 	for (size_t i = 0; !err && i < living->slot_count; i++) {
 		if (!living->slots[i].process_id)
 			continue;
-		buf_printf(&ids, "%s%" PRIu64, count ? "," : "[", living->slots[i].process_id);
+		buf_printf(&ids, "%s%" PRIu64, count ? "," : "", living->slots[i].process_id);
 		if (++count < IDS_MAX)
 			continue;
 		err = ask(living, store, &ids, error);
@@ -169,12 +231,15 @@ int clickhouse_living_row(struct clickhouse_living *living, struct lake_batch *b
 			  uint64_t id)
 {
 	struct clickhouse_life *life = slot_of(living->slots, living->slot_count, clickhouse_process_id(batch, row));
+	int err;
 
-	if (!life->process_id)
+	if (!life->process_id || (life->ended && row->open))
 		return 0;
+	err = amounts_process(&living->amounts, batch, row, life->ended ? NULL : life->row,
+			      clickhouse_process_failed(row));
 	life->ended |= !row->open;
-	if (!row->open)
-		return 0;
+	if (err < 0 || !row->open)
+		return err;
 	life->row = copy(living, row);
 	life->id = id;
 	life->moved = false;
@@ -199,10 +264,12 @@ int clickhouse_living_point(struct clickhouse_living *living, struct lake_batch 
 	};
 	struct clickhouse_life *life = slot_of(living->slots, living->slot_count, point->owner_id);
 	int sums = series_metric_find(SERIES_PROCESS, "cpu_ns");
+	const struct lake_row *before = life->row;
 
-	if (!life->process_id || life->ended || !life->row)
+	if (!life->process_id || life->ended || !before)
 		return 0;
-	if (!life->moved && !(life->row = copy(living, life->row)))
+	life->row = copy(living, before);
+	if (!life->row)
 		return -ENOMEM;
 	for (int i = 0; i < SUM_END; i++)
 		move_to(&life->row->slot[PROCESSES_cpu_ns + i], point->value[sums + i]);
@@ -214,5 +281,5 @@ int clickhouse_living_point(struct clickhouse_living *living, struct lake_batch 
 	life->row->open = true;
 	life->moved = true;
 	life->batch = batch;
-	return 0;
+	return amounts_process(&living->amounts, batch, life->row, before, false);
 }

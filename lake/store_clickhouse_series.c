@@ -115,18 +115,19 @@ static int check(const struct store_series_query *query, struct store_error *err
 static void make_query(struct buf *out, const struct store_series_query *query)
 {
 	const struct series_schema *schema = &series_schemas[query->kind];
+	bool amounts = query->kind == SERIES_RUN; // each batch brings some
 	char name[64];
 
 	buf_append_string(out, "SELECT toString(p.label), p.time_ns");
 	for (size_t i = 0; i < query->metric_count; i++) {
 		clickhouse_metric_name(&schema->metrics[query->metrics[i]], name);
-		buf_printf(out, ", p.`%s`", name);
+		buf_printf(out, amounts ? ", sum(p.`%s`)" : ", p.`%s`", name);
 	}
 	buf_printf(out,
 		   " FROM points_%s AS p WHERE p.owner_id = {owner:UInt64} AND p.time_ns >= {from:UInt64} AND "
-		   "p.time_ns < {to:UInt64}%s%s AND " CLICKHOUSE_PUBLISHED " ORDER BY p.label, p.time_ns",
+		   "p.time_ns < {to:UInt64}%s%s AND " CLICKHOUSE_PUBLISHED "%s ORDER BY p.label, p.time_ns",
 		   schema->name, query->workspace ? " AND p.workspace = {workspace:String}" : "",
-		   query->label ? " AND p.label = {label:String}" : "");
+		   query->label ? " AND p.label = {label:String}" : "", amounts ? " GROUP BY p.label, p.time_ns" : "");
 }
 
 int clickhouse_series(struct store_reader *base, const struct store_series_query *query, store_step_fn step, void *data,

@@ -143,7 +143,7 @@ static void sqlite_close(struct store *base)
 	dictionary_free(&store->dictionary);
 	living_forget(store);
 	free(store->series);
-	amounts_free(store);
+	amounts_free(&store->amounts);
 	buf_free(&store->scratch);
 	sqlite3_close(store->db);
 	if (store->lock_fd >= 0)

@@ -11,6 +11,7 @@
 #include <sqlite3.h>
 
 #include "core/base/buf.h"
+#include "lake/amounts.h"
 #include "lake/store_private.h"
 
 enum {
@@ -65,7 +66,6 @@ struct dictionary {
 };
 
 struct series_known;
-struct amounts_step;
 
 struct sqlite_store {
 	struct store store;
@@ -82,8 +82,7 @@ struct sqlite_store {
 	size_t living_slots, living_count;
 	struct series_known *series;
 	size_t series_slots, series_count;
-	struct amounts_step *amounts; // of runs, of the transaction being written
-	size_t amount_slots, amount_count;
+	struct amounts amounts; // of runs, of the transaction being written
 	struct buf scratch;
 	sqlite3_stmt *begin, *commit, *rollback, *cursor_get, *cursor_set, *partition_set;
 	sqlite3_stmt *process_insert, *living_insert, *living_get, *living_delete;
@@ -197,8 +196,6 @@ void series_forget(struct sqlite_store *store);
 int series_amounts(struct sqlite_store *store, struct lake_batch *batch, const struct lake_row *row,
 		   const struct lake_row *before, bool failed, struct store_error *error);
 int amounts_flush(struct sqlite_store *store, struct store_error *error);
-void amounts_forget(struct sqlite_store *store);
-void amounts_free(struct sqlite_store *store);
 
 // --- store_sqlite_write.c: around any transaction of the writer. end commits when status is 0, else rolls back and
 // forgets; both return what then holds.

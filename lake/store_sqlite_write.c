@@ -15,7 +15,7 @@ static void forget_all(struct sqlite_store *store)
 	aggregates_forget(&store->aggregates);
 	dictionary_forget(&store->dictionary);
 	series_forget(store);
-	amounts_forget(store);
+	amounts_clear(&store->amounts);
 	living_forget(store);
 	store->failed = true;
 }

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lake: amounts of runs, spread over steps of 10 s. Invariant: at most STEPS_MAX steps for one process and call, so that
+// a life of months costs no more than one of an hour. Knows no store.
+#include "lake/amounts.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SLOTS_FIRST = 256 };
+enum { STEPS_MAX = 360 }; // of one spreading; longer times are filled at wider distances
+
+_Static_assert((int)AMOUNTS <= (int)SERIES_METRICS_MAX, "room for the metrics of a run");
+
+void amounts_free(struct amounts *amounts)
+{
+	free(amounts->steps);
+	memset(amounts, 0, sizeof(*amounts));
+}
+
+void amounts_clear(struct amounts *amounts)
+{
+	if (amounts->steps)
+		memset(amounts->steps, 0, amounts->slots * sizeof(*amounts->steps));
+	amounts->count = 0;
+}
+
+void amounts_add(uint64_t *to, uint64_t value)
+{
+	if (value == LAKE_NULL)
+		return;
+	if (*to == LAKE_NULL)
+		*to = 0;
+	*to = value > LAKE_U64_MAX - *to ? LAKE_U64_MAX : *to + value;
+}
+
+static size_t slot_of(const struct amounts_step *steps, size_t slots, uint64_t run, uint64_t step)
+{
+	size_t at = (size_t)((run ^ step * UINT64_C(0x9e3779b97f4a7c15)) & (slots - 1));
+
+	while (steps[at].run && (steps[at].run != run || steps[at].step != step))
+		at = (at + 1) & (slots - 1);
+	return at;
+}
+
+static int grow(struct amounts *amounts)
+{
+	size_t slots = amounts->slots ? amounts->slots * 2 : SLOTS_FIRST;
+	struct amounts_step *larger;
+
+	if ((amounts->count + 1) * 2 <= amounts->slots)
+		return 0;
+	larger = calloc(slots, sizeof(*larger));
+	if (!larger)
+		return -ENOMEM;
+	for (size_t i = 0; i < amounts->slots; i++) {
+		const struct amounts_step *old = &amounts->steps[i];
+
+		if (old->run)
+			larger[slot_of(larger, slots, old->run, old->step)] = *old;
+	}
+	free(amounts->steps);
+	amounts->steps = larger;
+	amounts->slots = slots;
+	return 0;
+}
+
+// The values of a step; NULL: out of memory.
+static uint64_t *step_get(struct amounts *amounts, struct lake_batch *batch, uint64_t run, uint64_t step)
+{
+	struct amounts_step *found;
+
+	if (grow(amounts) < 0)
+		return NULL;
+	found = &amounts->steps[slot_of(amounts->steps, amounts->slots, run, step)];
+	if (!found->run) {
+		found->run = run;
+		found->step = step;
+		found->batch = batch;
+		memset(found->value, 0xff, sizeof(found->value));
+		memset(found->value, 0, AMOUNT_USED * sizeof(found->value[0]));
+		amounts->count++;
+	}
+	return found->value;
+}
+
+// The part of amount that has come up to done of whole.
+static uint64_t up_to(uint64_t amount, uint64_t done, uint64_t whole)
+{
+	return (uint64_t)((unsigned __int128)amount * done / whole);
+}
+
+static int spread(struct amounts *amounts, struct lake_batch *batch, uint64_t run, uint64_t from_ns, uint64_t to_ns,
+		  const uint64_t *used)
+{
+	uint64_t first = from_ns / AMOUNTS_STEP_NS, last = to_ns / AMOUNTS_STEP_NS;
+	uint64_t stride = (last - first) / STEPS_MAX + 1, whole = to_ns - from_ns, done = 0;
+
+	for (uint64_t step = first; step <= last; step += stride) {
+		uint64_t end_ns = step + stride > last ? to_ns : (step + stride) * AMOUNTS_STEP_NS;
+		uint64_t now = end_ns - from_ns, *value = step_get(amounts, batch, run, step);
+
+		if (!value)
+			return -ENOMEM;
+		amounts_add(&value[AMOUNT_RUNNING], now - done);
+		for (unsigned i = 0; i < SUM_END; i++) {
+			if (used[i] != LAKE_NULL)
+				amounts_add(&value[AMOUNT_USED + i],
+					    whole ? up_to(used[i], now, whole) - up_to(used[i], done, whole) : used[i]);
+		}
+		done = now;
+	}
+	return 0;
+}
+
+static int count_one(struct amounts *amounts, struct lake_batch *batch, uint64_t run, uint64_t time_ns, unsigned what)
+{
+	uint64_t *value = step_get(amounts, batch, run, time_ns / AMOUNTS_STEP_NS);
+
+	if (!value)
+		return -ENOMEM;
+	value[what]++;
+	return 0;
+}
+
+int amounts_process(struct amounts *amounts, struct lake_batch *batch, const struct lake_row *row,
+		    const struct lake_row *before, bool failed)
+{
+	const union lake_slot *slot = row->slot;
+	uint64_t run = slot[PROCESSES_run_id].u64, used[SUM_END];
+	uint64_t from_ns = before ? before->slot[PROCESSES_time_ns].u64 : slot[PROCESSES_start_ns].u64;
+	uint64_t to_ns = row->open ? slot[PROCESSES_time_ns].u64 : slot[PROCESSES_end_ns].u64;
+	int err;
+
+	if (run == LAKE_NULL)
+		return 0;
+	for (unsigned i = 0; i < SUM_END; i++) {
+		uint64_t old = before ? before->slot[PROCESSES_cpu_ns + i].u64 : LAKE_NULL;
+
+		used[i] = slot[PROCESSES_cpu_ns + i].u64;
+		if (used[i] != LAKE_NULL && old != LAKE_NULL)
+			used[i] = used[i] > old ? used[i] - old : 0;
+	}
+	err = spread(amounts, batch, run, from_ns, to_ns < from_ns ? from_ns : to_ns, used);
+	if (!err && !before)
+		err = count_one(amounts, batch, run, slot[PROCESSES_start_ns].u64, AMOUNT_STARTED);
+	if (!err && !row->open)
+		err = count_one(amounts, batch, run, to_ns, AMOUNT_ENDED);
+	if (!err && failed)
+		err = count_one(amounts, batch, run, to_ns, AMOUNT_FAILED);
+	return err;
+}

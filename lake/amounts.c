@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lake: amounts of runs, spread over steps of 10 s. Invariant: at most STEPS_MAX steps for one process and call, so that
-// a life of months costs no more than one of an hour. Knows no store.
+// Lake: amounts of runs, spread over steps of 10 s. Invariant: at most STEPS_MAX steps for one process and call, so
+// that a life of months costs no more than one of an hour. Knows no store.
 #include "lake/amounts.h"
 
 #include <errno.h>

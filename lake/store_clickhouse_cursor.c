@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lake, ClickHouse: where agents stand, as this instance knows it. Invariant: what it believes is as of store->head, and
-// is forgotten as soon as the chain turns out to have moved without it.
+// Lake, ClickHouse: where agents stand, as this instance knows it. Invariant: what it believes is as of store->head,
+// and is forgotten as soon as the chain turns out to have moved without it.
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -106,7 +106,7 @@ static int cursors_ask(struct clickhouse_store *store, struct buf *list, struct 
 // Everything that is asked for now is as of head or later; a later state would have moved the chain, which publishing
 // finds out. So head comes first.
 int clickhouse_cursors_load(struct clickhouse_store *store, struct lake_batch *const *batches, size_t count,
-			struct store_error *error)
+			    struct store_error *error)
 {
 	CLEANUP(buf_free) struct buf list = BUF_INIT;
 	size_t asked = 0;

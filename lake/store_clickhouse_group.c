@@ -54,8 +54,8 @@ int clickhouse_put_row(struct buf *out, const struct lake_row *row, uint64_t id,
 }
 
 // id: what the row is known by; row_id: what this version of it is.
-static int add_process(struct clickhouse_group *group, struct lake_batch *batch, const struct lake_row *row, uint64_t id,
-		       uint64_t row_id)
+static int add_process(struct clickhouse_group *group, struct lake_batch *batch, const struct lake_row *row,
+		       uint64_t id, uint64_t row_id)
 {
 	struct buf *out = row->open ? &group->open : &group->entity[ENTITY_PROCESSES];
 	int err = clickhouse_put_row(out, row, id, batch->received_ns, group->batch);
@@ -135,7 +135,8 @@ static int add_point(struct clickhouse_group *group, const struct lake_batch *ba
 
 // ---- filling and sending ----------------------------------------------------------------------------------
 
-static int add_host(struct clickhouse_group *group, const struct lake_batch *batch, const struct clickhouse_plan *plan, size_t index)
+static int add_host(struct clickhouse_group *group, const struct lake_batch *batch, const struct clickhouse_plan *plan,
+		    size_t index)
 {
 	bool fresh;
 	// A part for each batch: its number in the group stands for open_id in the table, and never in the row.
@@ -161,7 +162,8 @@ static int add_host(struct clickhouse_group *group, const struct lake_batch *bat
 		       : -ENOMEM;
 }
 
-int clickhouse_group_add(struct clickhouse_group *group, struct lake_batch *batch, const struct clickhouse_plan *plan, size_t index)
+int clickhouse_group_add(struct clickhouse_group *group, struct lake_batch *batch, const struct clickhouse_plan *plan,
+			 size_t index)
 {
 	int err = add_host(group, batch, plan, index);
 
@@ -286,4 +288,3 @@ int clickhouse_group_send(struct clickhouse_group *group, struct store_error *er
 	}
 	return err ? err : send_parts(group, error);
 }
-

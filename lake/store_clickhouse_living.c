@@ -150,7 +150,8 @@ static int ask_opened(struct clickhouse_store *store, const struct buf *ids, str
 	struct clickhouse_request request = {0};
 	struct clickhouse_rows rows = {.row = take_opened, .context = ret_opened};
 
-	buf_printf(&query, "SELECT DISTINCT process_id FROM open_rows WHERE process_id IN (%s) AND " CLICKHOUSE_PUBLISHED,
+	buf_printf(&query,
+		   "SELECT DISTINCT process_id FROM open_rows WHERE process_id IN (%s) AND " CLICKHOUSE_PUBLISHED,
 		   ids->data);
 	if (buf_error(&query) < 0)
 		return clickhouse_fail(error, -ENOMEM, "out of memory");
@@ -174,7 +175,8 @@ static int ask_rows(struct clickhouse_living *living, struct clickhouse_store *s
 	buf_printf(&query,
 		   " FROM open_rows AS t WHERE t.process_id IN (%1$s) AND t.row_id IN (SELECT argMax(row_id, (time_ns, "
 		   "sequence, row_id)) FROM open_rows WHERE process_id IN (%1$s) AND " CLICKHOUSE_PUBLISHED
-		   " GROUP BY process_id) AND t.process_id NOT IN (SELECT process_id FROM processes_rows WHERE process_id IN "
+		   " GROUP BY process_id) AND t.process_id NOT IN (SELECT process_id FROM processes_rows WHERE "
+		   "process_id IN "
 		   "(%1$s) AND " CLICKHOUSE_PUBLISHED ")",
 		   opened->data);
 	if (buf_error(&query) < 0)

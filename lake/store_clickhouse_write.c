@@ -76,8 +76,8 @@ static void plan_batch(struct clickhouse_store *store, const struct lake_batch *
 }
 
 // One host may come several times: the later batch begins where the earlier one ends.
-static int plan_all(struct clickhouse_store *store, struct lake_batch *const *batches, size_t count, struct clickhouse_plan *plans,
-		    struct store_result *results, bool *ret_any)
+static int plan_all(struct clickhouse_store *store, struct lake_batch *const *batches, size_t count,
+		    struct clickhouse_plan *plans, struct store_result *results, bool *ret_any)
 {
 	*ret_any = false;
 	for (size_t i = 0; i < count; i++) {
@@ -118,8 +118,8 @@ static int publish(struct clickhouse_store *store, struct lake_batch *const *bat
 }
 
 // 1: done; 0: plan again; -errno.
-static int attempt(struct clickhouse_store *store, struct lake_batch *const *batches, size_t count, struct clickhouse_plan *plans,
-		   struct store_result *results, struct store_error *error)
+static int attempt(struct clickhouse_store *store, struct lake_batch *const *batches, size_t count,
+		   struct clickhouse_plan *plans, struct store_result *results, struct store_error *error)
 {
 	CLEANUP(clickhouse_group_free) struct clickhouse_group group = {.store = store};
 	bool any = false;

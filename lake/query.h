@@ -72,6 +72,9 @@ struct query_writer {
 	bool id[SCHEMA_COLUMNS_MAX]; // by position: query_column_is_id()
 	bool compact; // JSON rows as arrays of values instead of objects
 	uint64_t rows;
+	size_t room; // of a row, without its texts
+	uint8_t texts[SCHEMA_COLUMNS_MAX]; // columns that are text or JSON
+	size_t text_count;
 	struct buf *out;
 };
 

@@ -83,7 +83,7 @@ int server_add_routes(struct server *server, const struct server_route *routes, 
 // ---- answers -------------------------------------------------------------------------------------------------
 // All return 0 or -errno; -EPIPE when the client is gone or too slow: the handler should stop. Errors are sticky, so a
 // handler may look only at the end. Memory is bounded: a write waits (at most 30 s without progress) while the client
-// has more than a MiB to take.
+// has more than 256 KiB to take.
 
 // Status and content type, once and before the first write. Without it the answer is 200 application/json.
 int server_reply_begin(struct server_reply *reply, int status, const char *content_type);

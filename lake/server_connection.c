@@ -166,23 +166,23 @@ static bool out_flush(struct connection *connection)
 		connection->out_sent += (size_t)sent;
 		deadline_set(connection, WRITE_NS);
 	}
-	buf_free(&connection->out);
+	buf_reset(&connection->out);
 	connection->out_sent = 0;
 	return true;
 }
 
 // ---- answering ---------------------------------------------------------------------------------
 
-// Takes what the answer has for us. True when it is all there.
+// Takes what the answer has for us, and leaves the buffer that was sent for more. True when it is all there.
 static bool pending_take(struct connection *connection, struct server_reply *reply)
 {
-	struct buf empty = BUF_INIT;
+	struct buf sent = connection->out;
 	bool whole;
 
 	pthread_mutex_lock(&reply->lock);
 	if (!connection->out.length && reply->pending.length) {
 		connection->out = reply->pending;
-		reply->pending = empty;
+		reply->pending = sent;
 		pthread_cond_signal(&reply->space);
 	}
 	whole = !reply->with_worker && reply->finished && !reply->pending.length;
@@ -220,6 +220,7 @@ static void request_end(struct connection *connection)
 	server->counts.status[hundreds >= 1 && hundreds <= 5 ? hundreds : 0]++;
 	connection->reply = NULL;
 	reply_free(reply);
+	buf_free(&connection->out);
 	if (close_it) {
 		linger_begin(connection);
 		return;
@@ -243,6 +244,9 @@ static enum turn answer_turn(struct connection *connection)
 		return TURN_GONE;
 	if (connection->out.length)
 		return TURN_WAIT;
+	// A stream may be silent for long, and holds nothing meanwhile.
+	if (reply->is_stream)
+		buf_free(&connection->out);
 	if (whole) {
 		request_end(connection);
 		return TURN_AGAIN;

@@ -29,7 +29,7 @@ enum {
 	SERVER_LISTENERS_MAX = 8,
 	SERVER_STREAMS_MAX = 64,
 	SERVER_JOBS_MAX = 256,
-	SERVER_PENDING_MAX = 1 << 20,
+	SERVER_PENDING_MAX = 256 << 10, // of an answer, made and not yet taken
 	SERVER_DISCARD_MAX = 1 << 20, // of a refused body, so that the connection can be kept
 	SERVER_BODIES_MAX = 192 << 20, // of all bodies announced and not yet answered
 };

@@ -86,10 +86,17 @@ const char *server_header(const struct server_request *request, const char *name
 
 // ---- handing bytes to the loop -----------------------------------------------------------------
 
-// Moves the bytes to what the loop sends. In the loop itself (with_worker false) nothing may wait, and nothing has to.
-static int pending_put(struct server_reply *reply, const void *data, size_t length)
+struct part {
+	const void *data;
+	size_t length;
+};
+
+// Moves the parts to what the loop sends. In the loop itself (with_worker false) nothing may wait, and nothing has to.
+// The loop is told once for what it has not taken yet.
+static int pending_put(struct server_reply *reply, const struct part *parts, size_t count)
 {
 	struct timespec until;
+	bool first = false;
 	int result = 0;
 
 	pthread_mutex_lock(&reply->lock);
@@ -105,14 +112,16 @@ static int pending_put(struct server_reply *reply, const void *data, size_t leng
 	if (reply->gone)
 		result = -EPIPE;
 	if (!result) {
-		buf_append(&reply->pending, data, length);
+		first = !reply->pending.length;
+		for (size_t i = 0; i < count; i++)
+			buf_append(&reply->pending, parts[i].data, parts[i].length);
 		result = buf_error(&reply->pending);
 	}
 	pthread_mutex_unlock(&reply->lock);
 	if (result < 0) {
 		reply->error = result;
 		reply->cut = true;
-	} else if (reply->with_worker) {
+	} else if (reply->with_worker && first) {
 		server_wake(reply->server, reply, false);
 	}
 	return result;
@@ -155,7 +164,7 @@ static bool is_head(const struct server_reply *reply)
 	return reply->http.method && !strcmp(reply->http.method, "HEAD");
 }
 
-static int out_put(struct server_reply *reply, struct buf *out)
+static int out_put(struct server_reply *reply, const struct buf *out)
 {
 	int result = buf_error(out);
 
@@ -164,30 +173,40 @@ static int out_put(struct server_reply *reply, struct buf *out)
 		reply->cut = true;
 		return result;
 	}
-	return out->length ? pending_put(reply, out->data, out->length) : 0;
+	return out->length ? pending_put(reply, &(struct part){out->data, out->length}, 1) : 0;
 }
 
-// Sends the head when that has not been done, and what was gathered as one chunk.
-static int chunk_out(struct server_reply *reply)
+// Sends the head when that has not been done, and the bytes as one chunk.
+static int chunk_put(struct server_reply *reply, const void *data, size_t length)
 {
-	CLEANUP(buf_free) struct buf out = BUF_INIT;
+	CLEANUP(buf_free) struct buf head = BUF_INIT;
 	bool plain = reply->http.http_1_0;
+	struct part parts[3];
 
 	if (!reply->started) {
 		// Without chunks the end of the answer is the end of the connection.
 		reply->cut |= plain;
-		head_write(reply, &out, true);
+		head_write(reply, &head, true);
 		reply->started = true;
 	}
-	if (reply->answer.length && !is_head(reply)) {
-		if (!plain)
-			buf_printf(&out, "%zx\r\n", reply->answer.length);
-		buf_append(&out, reply->answer.data, reply->answer.length);
-		if (!plain)
-			buf_append_string(&out, "\r\n");
-	}
+	if (!length || is_head(reply))
+		return out_put(reply, &head);
+	if (!plain)
+		buf_printf(&head, "%zx\r\n", length);
+	if (buf_error(&head) < 0)
+		return out_put(reply, &head);
+	parts[0] = (struct part){head.data, head.length};
+	parts[1] = (struct part){data, length};
+	parts[2] = (struct part){"\r\n", plain ? 0 : 2};
+	return pending_put(reply, parts, 3);
+}
+
+static int chunk_out(struct server_reply *reply)
+{
+	int result = chunk_put(reply, reply->answer.data, reply->answer.length);
+
 	buf_reset(&reply->answer);
-	return out_put(reply, &out);
+	return result;
 }
 
 void reply_flush(struct server_reply *reply)
@@ -235,6 +254,8 @@ int server_reply_write(struct server_reply *reply, const void *data, size_t leng
 		server_reply_begin(reply, 200, "application/json");
 	if (server_reply_gone(reply))
 		return reply->error = -EPIPE;
+	if (length >= ANSWER_WHOLE_MAX && !reply->answer.length)
+		return chunk_put(reply, data, length);
 	buf_append(&reply->answer, data, length);
 	if (buf_error(&reply->answer) < 0) {
 		reply->cut = true;

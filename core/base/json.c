@@ -10,7 +10,7 @@
 
 #include "core/base/utf8.h"
 
-#define U64_DIGITS 20
+#define U64_DIGITS JSON_U64_SIZE
 #define DOUBLE_CHARS 32
 
 static const char pairs[] = "00010203040506070809101112131415161718192021222324252627282930313233343536373839"
@@ -402,10 +402,20 @@ static char *write_string(char *next, const char *text, size_t length)
 	return next;
 }
 
+char *json_write_u64(char *out, uint64_t value)
+{
+	return write_u64(out, value);
+}
+
+char *json_write_string(char *out, const char *text, size_t length)
+{
+	return write_string(out, text, length);
+}
+
 // Six bytes for each is the worst case.
 static size_t string_size(size_t length)
 {
-	return length > SIZE_MAX / 8 ? SIZE_MAX / 2 : length * 6 + 2;
+	return length > SIZE_MAX / 8 ? SIZE_MAX / 2 : JSON_STRING_SIZE(length);
 }
 
 void json_string_n(struct json *json, const char *text, size_t length)

@@ -103,5 +103,12 @@ void json_put_fields(struct json *json, const struct json_field *fields, size_t 
 // Those that are not 0.
 void json_put_nonzero_fields(struct json *json, const struct json_field *fields, size_t count, const void *values);
 
+// The bare values, for rows of many: out has room, JSON_U64_SIZE or JSON_STRING_SIZE(length) bytes. The place after
+// what was written is returned, where nothing is yet, no NUL either.
+#define JSON_U64_SIZE 20
+#define JSON_STRING_SIZE(length) ((length) * 6 + 2)
+char *json_write_u64(char *out, uint64_t value);
+char *json_write_string(char *out, const char *text, size_t length);
+
 // Ends a record with a newline.
 void json_end_line(struct json *json);

@@ -22,7 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
-static char long_argument[480];
+static char long_argument[480], own_name[] = "storms", no_storm[] = "nothing", true_name[] = "true";
 
 __attribute__((noreturn)) static void die(const char *what)
 {
@@ -72,7 +72,7 @@ static void wait_all(void)
 // In functions of their own: vfork's child shares the frame it is called in.
 static pid_t start_program(void)
 {
-	char *const arguments[] = { "storms", "nothing", long_argument, NULL };
+	char *const arguments[] = { own_name, no_storm, long_argument, NULL };
 	pid_t pid = vfork();
 
 	if (!pid) {
@@ -84,7 +84,7 @@ static pid_t start_program(void)
 
 static pid_t start_true(void)
 {
-	char *const arguments[] = { "true", NULL };
+	char *const arguments[] = { true_name, NULL };
 	pid_t pid = fork();
 
 	if (!pid) {

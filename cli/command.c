@@ -502,6 +502,44 @@ const struct command commands[] = {
 			       {2, "Bad usage, or bad rules"}),
 	},
 	{
+		.name = "update",
+		.function = command_update,
+		.summary = "Verify what is new and bring it here; installs nothing",
+		.usage = "[OPTION...] init ROOT | refresh | download [TARGET] | --check | --status",
+		.description =
+			"A client of The Update Framework 1.0. init starts trust with the root metadata in the file "
+			"ROOT, which has to come by a way that you trust. refresh brings the trusted metadata up to "
+			"date. --check does that and says whether there is a newer version for this host. download "
+			"puts a target into --target-dir, by its name or, without one, what --check would show; a file "
+			"that is there already and right is not fetched again. --status shows what is trusted and "
+			"until when, without a network; it speaks up 30, 14, 7 and 1 days before.\n\n"
+			"A child process without user, capabilities and files has the network; this one gives up "
+			"any way to a network and verifies. When something is expired, older than what was seen, "
+			"too long or not signed by enough keys, nothing is taken, and the collector goes on as it "
+			"is. docs/update.md says what is checked.",
+		.words = "init refresh download",
+		.options = OPTIONS(
+			{"check", 0, NULL, "Refresh, then say whether there is something newer"},
+			{"status", 0, NULL, "Show what is trusted and when it expires"},
+			{"metadata-url", 0, "URL", "Where the metadata is: http or https"},
+			{"metadata-dir", 0, "DIR", "Trusted metadata (default: /var/lib/tracer/update)"},
+			{"target-base-url", 0, "URL", "Where targets are (default: targets beside the metadata)"},
+			{"target-dir", 0, "DIR", "Where to put a target (default: here)"},
+			{"target-name", 0, "TARGET", "The same as the operand of download"},
+			{"channel", 0, "NAME", "Whose versions are for this host (default: stable)"},
+			{"ca-file", 0, "FILE", "Trust these authorities for https, not the host's"},
+			{"proxy", 0, "URL", "Proxy instead of the environment's"},
+			{"json", 'j', NULL, "Machine-readable output of refresh, --check and --status"}),
+		.examples = EXAMPLES(
+			{"sudo tracer update init root.json", "Trust begins"},
+			{"sudo tracer update --metadata-url https://updates.example/metadata --check",
+			 "Is there something newer?"},
+			{"tracer update --status", "What is trusted, and until when"}),
+		.exits = EXITS({0, "It was done; --check: with or without something newer"},
+			       {1, "Refused or not reachable; --status: something is missing or expired"},
+			       {2, "Bad usage"}, {3, "Not permitted"}),
+	},
+	{
 		.name = "version",
 		.function = command_version,
 		.summary = "Print the version",

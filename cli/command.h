@@ -126,4 +126,5 @@ int command_stream(int argc, char **argv);
 const struct option_table *command_stream_options(void);
 int command_top(int argc, char **argv);
 int command_up(int argc, char **argv);
+int command_update(int argc, char **argv);
 int command_version(int argc, char **argv);

@@ -25,6 +25,8 @@ enum privs_profile {
 	PRIVS_COLLECT, // files, the loop, maps and iterators; no new program, socket, process or executable memory
 	PRIVS_DATALAKE, // files, connections in and out, threads; no other process, no executable memory
 	PRIVS_STREAM, // files and network; no other process, no executable memory, nothing of the kernel's
+	PRIVS_FETCH, // the updater's child with a network, and no file that is written
+	PRIVS_UPDATE, // the updater's half that writes files, and no new socket
 };
 
 // Installs the system-call filter for all threads. A call outside the profile fails with EPERM and is counted, so a

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a profile of the system-call filter is: core/privs_collect.c, core/privs_stream.c and core/privs_datalake.c
-// have one each, and core/privs_seccomp.c makes the filter. Tables end with -1.
+// have one each, core/privs_update.c two, and core/privs_seccomp.c makes the filter. Tables end with -1.
 #pragma once
 
 #include <stdint.h>
@@ -54,4 +54,5 @@ struct privs_tables {
 	SYS_chroot, SYS_setns, SYS_unshare, SYS_reboot, SYS_keyctl, SYS_add_key, SYS_setuid, SYS_setgid, \
 	SYS_setresuid, SYS_setresgid,
 
-extern const struct privs_tables privs_tables_collect, privs_tables_stream, privs_tables_datalake;
+extern const struct privs_tables privs_tables_collect, privs_tables_stream, privs_tables_datalake, privs_tables_fetch,
+	privs_tables_update;

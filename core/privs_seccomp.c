@@ -146,6 +146,10 @@ int privs_seccomp(enum privs_profile profile)
 		return privs_install(&privs_tables_datalake);
 	case PRIVS_STREAM:
 		return privs_install(&privs_tables_stream);
+	case PRIVS_FETCH:
+		return privs_install(&privs_tables_fetch);
+	case PRIVS_UPDATE:
+		return privs_install(&privs_tables_update);
 	}
 	return -EINVAL;
 #else

@@ -35,6 +35,10 @@ CASES = [
     ("include", "sweep/idle.c", HEAD + '#include "tune/tune.h"\n', HEAD + '#include "sweep/price.h"\n'),
     ("include", "updater/verify.c", HEAD + '#include "core/agent.h"\n', HEAD + "#include <sodium.h>\n"),
     ("include", "updater/verify.c", HEAD + "#include <curl/curl.h>\n", HEAD + '#include "core/base/fs.h"\n'),
+    ("include", "updater/verify.c", HEAD + '#include "updater/fetch.h"\n', HEAD + '#include "updater/metadata.h"\n'),
+    ("include", "updater/fetch.c", HEAD + '#include "updater/metadata.h"\n', HEAD + "#include <curl/curl.h>\n"),
+    ("include", "updater/fetch.c", HEAD + "#include <yyjson.h>\n", HEAD + '#include "core/privs.h"\n'),
+    ("verifier_too_long", "updater/verify.c", HEAD + "\n" * 1500, HEAD + "\n" * 1400),
     *[
         ("banned_function", "core/x.c", HEAD + "void f(void)\n{\n\t%s(a, b);\n}\n" % name, HEAD + "// %s() is not here\n" % name)
         for name in lint.BANNED

@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: Apache-2.0
+// `tracer update`: what is new, verified, and brought here. Two processes: a child that talks to the network and can
+// do nothing else, and this one, which loses its way to any network before it looks at the first byte. Nothing is
+// installed.
+#include <errno.h>
+#include <linux/capability.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+#include <time.h>
+
+#include "cli/command.h"
+#include "cli/ui.h"
+#include "cli/update.h"
+#include "core/base/cleanup.h"
+#include "core/base/fs.h"
+#include "core/base/json.h"
+#include "core/landlock.h"
+#include "core/privs.h"
+#include "core/stream_private.h"
+#include "updater/target.h"
+#include "version.h"
+
+#define DIRECTORY "/var/lib/tracer/update"
+
+struct update {
+	const char *directory, *metadata_url, *target_url, *target_dir, *target_name, *channel, *ca_file, *proxy;
+	bool json, check, status;
+	char default_target_url[FETCH_URL_SIZE];
+	char base[FETCH_URL_SIZE]; // of the metadata, without a slash at the end
+	struct fetch *fetch;
+	struct tuf_client client;
+};
+
+static int refuse(int error, const char *why)
+{
+	char safe[TUF_WHY_SIZE * 2];
+
+	ui_escape(safe, sizeof(safe), why);
+	fprintf(stderr, "tracer update: %s\n", safe);
+	return error == -EACCES || error == -EPERM ? EXIT_REFUSED : EXIT_NO;
+}
+
+static int on_bytes(void *context, const void *data, size_t length)
+{
+	struct buf *out = context;
+
+	buf_append(out, data, length);
+	return buf_error(out);
+}
+
+static int source_fetch(void *context, const char *name, uint64_t max, struct buf *out, char why[TUF_WHY_SIZE])
+{
+	struct update *update = context;
+	char url[FETCH_URL_SIZE], reason[FETCH_WHY_SIZE];
+	int result;
+
+	if ((size_t)snprintf(url, sizeof(url), "%s/%s", update->base, name) >= sizeof(url))
+		return tuf_fail(why, -ENAMETOOLONG, "%s: the URL is too long", name);
+	result = fetch_get(update->fetch, url, max, on_bytes, out, reason);
+	return result < 0 ? tuf_fail(why, result, "%s: %s", name, reason) : 0;
+}
+
+// The verifying half: from here on it writes below two directories, and has no way to a network but its child.
+static int confine(const struct update *update)
+{
+	const struct privs_keep keep = {.capabilities = UINT64_C(1) << CAP_DAC_OVERRIDE};
+	struct landlock cage;
+	int result = privs_drop(&keep);
+
+	if (result < 0)
+		return result;
+	if (landlock_begin(true, &cage) == 0) {
+		landlock_allow_path(&cage, update->directory, LANDLOCK_OWN);
+		if (update->target_dir)
+			landlock_allow_path(&cage, update->target_dir, LANDLOCK_OWN);
+		landlock_enforce(&cage);
+	}
+	result = privs_seccomp(PRIVS_UPDATE);
+	return result == -ENOSYS || result == -ENOTSUP ? 0 : result;
+}
+
+static int start(struct update *update)
+{
+	CLEANUP(buf_free) struct buf ca = BUF_INIT;
+	struct fetch_options options = {
+		.agent = "tracer/" TRACER_VERSION, .ca = &ca, .proxy = update->proxy, .sandbox = true};
+	const struct tuf_source source = {source_fetch, update};
+	char why[FETCH_WHY_SIZE], found[256];
+	const char *name;
+	struct stat info;
+	int result;
+
+	if (stat(update->directory, &info) < 0) {
+		snprintf(why, sizeof(why), "%s: %s; `tracer update init ROOT` begins", update->directory,
+			 strerror(errno));
+		return refuse(-errno, why);
+	}
+	snprintf(found, sizeof(found), "%s", update->ca_file ? update->ca_file : "");
+	if (!update->ca_file)
+		stream_ca_find(found);
+	result = stream_ca_read(found, &ca, &name);
+	if (result < 0) {
+		snprintf(why, sizeof(why), "%s: %s", name, strerror(-result));
+		return refuse(result, why);
+	}
+	stream_user("tracer", &options.uid, &options.gid);
+	result = fetch_start(&options, &update->fetch, why);
+	if (result < 0)
+		return refuse(result, why);
+	result = confine(update);
+	if (result < 0)
+		return refuse(result, "it cannot give up its rights");
+	result = tuf_open(&update->client, update->directory, &source, time(NULL));
+	return result < 0 ? refuse(result, update->client.why) : EXIT_OK;
+}
+
+static void say_versions(const struct update *update)
+{
+	const struct tuf_metadata *trusted = update->client.trusted;
+	CLEANUP(buf_free) struct buf text = BUF_INIT;
+	struct json json = json_to(&text);
+
+	if (!update->json) {
+		for (int type = 0; type < TUF_TYPES; type++)
+			printf("%s%s %llu", type ? ", " : "", tuf_type_names[type],
+			       (unsigned long long)trusted[type].version);
+		printf("\n");
+		return;
+	}
+	json_open_object(&json);
+	for (int type = 0; type < TUF_TYPES; type++)
+		json_put_u64(&json, tuf_type_names[type], trusted[type].version);
+	json_close_object(&json);
+	json_end_line(&json);
+	if (buf_error(&text) == 0)
+		fwrite(text.data, 1, text.length, stdout);
+}
+
+// What is newer for this host. EXIT_OK with *ret_path NULL: nothing.
+static int pick(struct update *update, const char **ret_path, struct tuf_target *ret_target)
+{
+	struct utsname host;
+	struct tuf_wanted wanted = {.product = "tracer", .channel = update->channel, .version = TRACER_VERSION};
+	int result;
+
+	*ret_path = NULL;
+	if (uname(&host) < 0)
+		return refuse(-errno, strerror(errno));
+	wanted.architecture = host.machine;
+	result = tuf_pick(&update->client, &wanted, ret_path, ret_target);
+	return result == 0 || result == -ENOENT ? EXIT_OK : refuse(result, update->client.why);
+}
+
+static const char *version_of(const struct tuf_target *target)
+{
+	const char *text = yyjson_get_str(yyjson_obj_get(target->custom, "version"));
+
+	return text ? text : "";
+}
+
+static int check(struct update *update)
+{
+	CLEANUP(buf_free) struct buf text = BUF_INIT;
+	struct json json = json_to(&text);
+	struct tuf_target target = {0};
+	char safe[512];
+	const char *path;
+	int code = pick(update, &path, &target);
+
+	if (code != EXIT_OK)
+		return code;
+	if (update->json) {
+		json_open_object(&json);
+		json_put_string(&json, "running", TRACER_VERSION);
+		json_put_string(&json, "channel", update->channel);
+		json_put_string(&json, "available", path ? version_of(&target) : NULL);
+		json_put_string(&json, "target", path);
+		json_put_known_u64(&json, "length_bytes", path ? target.length : JSON_UNKNOWN);
+		json_close_object(&json);
+		json_end_line(&json);
+		if (buf_error(&text) == 0)
+			fwrite(text.data, 1, text.length, stdout);
+		return EXIT_OK;
+	}
+	if (!path) {
+		printf("%s is the newest on channel %s\n", TRACER_VERSION, update->channel);
+		return EXIT_OK;
+	}
+	ui_escape(safe, sizeof(safe), path);
+	printf("%s is available: %s, %llu bytes\n", version_of(&target), safe, (unsigned long long)target.length);
+	return EXIT_OK;
+}
+
+static int download(struct update *update)
+{
+	CLEANUP(tuf_target_free) struct tuf_target target = {0};
+	const char *path = update->target_name;
+	char why[TUF_WHY_SIZE], safe[512];
+	bool was_there;
+	int result;
+
+	if (path) {
+		result = tuf_find(&update->client, path, &target);
+		if (result < 0)
+			return refuse(result, update->client.why);
+	} else {
+		int code = pick(update, &path, &target);
+
+		if (code != EXIT_OK)
+			return code;
+		if (!path) {
+			printf("%s is the newest on channel %s\n", TRACER_VERSION, update->channel);
+			return EXIT_OK;
+		}
+	}
+	result = update_target_get(update->fetch, update->target_url, &update->client, path, &target,
+				   update->target_dir, &was_there, why);
+	if (result < 0)
+		return refuse(result, why);
+	ui_escape(safe, sizeof(safe), path);
+	printf("%s: %llu bytes, verified%s\n", safe, (unsigned long long)target.length,
+	       was_there ? "; it was there already" : "");
+	return EXIT_OK;
+}
+
+static int init(const struct update *update, const char *file)
+{
+	CLEANUP(buf_free) struct buf root = BUF_INIT;
+	char why[TUF_WHY_SIZE];
+	int result = fs_read(file, TUF_ROOT_BYTES, &root);
+
+	if (result < 0) {
+		tuf_fail(why, result, "%s: %s", file, strerror(-result));
+		return refuse(result, why);
+	}
+	result = tuf_init(update->directory, root.data ? root.data : "", root.length, why);
+	return result < 0 ? refuse(result, why) : EXIT_OK;
+}
+
+// Without --target-base-url: "targets" beside the metadata.
+static void complete_urls(struct update *update)
+{
+	size_t length;
+
+	snprintf(update->base, sizeof(update->base), "%s", update->metadata_url);
+	length = strlen(update->base);
+	while (length > 0 && update->base[length - 1] == '/')
+		update->base[--length] = 0;
+	snprintf(update->default_target_url, sizeof(update->default_target_url), "%s",
+		 update->target_url ? update->target_url : update->base);
+	length = strlen(update->default_target_url);
+	while (length > 0 && update->default_target_url[length - 1] == '/')
+		update->default_target_url[--length] = 0;
+	if (!update->target_url) {
+		char *slash = strrchr(update->default_target_url, '/');
+		size_t at = slash ? (size_t)(slash - update->default_target_url) : length;
+
+		snprintf(update->default_target_url + at, sizeof(update->default_target_url) - at, "/targets");
+	}
+	update->target_url = update->default_target_url;
+}
+
+static int with_network(struct update *update, bool with_target)
+{
+	int code = start(update), result;
+
+	if (code == EXIT_OK) {
+		result = tuf_refresh(&update->client);
+		if (result < 0)
+			code = refuse(result, update->client.why);
+		else if (with_target)
+			code = download(update);
+		else if (update->check)
+			code = check(update);
+		else
+			say_versions(update);
+	}
+	tuf_close(&update->client);
+	fetch_stop(update->fetch);
+	return code;
+}
+
+static void take_option(struct update *update, struct args *args)
+{
+	const struct {
+		const char *name, **place;
+	} texts[] = {{"metadata-dir", &update->directory},
+		     {"metadata-url", &update->metadata_url},
+		     {"target-base-url", &update->target_url},
+		     {"target-dir", &update->target_dir},
+		     {"target-name", &update->target_name},
+		     {"channel", &update->channel},
+		     {"ca-file", &update->ca_file},
+		     {"proxy", &update->proxy}};
+
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+		if (args_is(args, texts[i].name))
+			*texts[i].place = args->value;
+	update->check |= args_is(args, "check");
+	update->status |= args_is(args, "status");
+	update->json |= args_is(args, "json");
+}
+
+int command_update(int argc, char **argv)
+{
+	struct update update = {.directory = DIRECTORY, .channel = "stable", .client = {.lock_fd = -1}};
+	struct args args = args_of("update", argc, argv);
+	const char *verb, *operand;
+	bool with_target;
+
+	while (args_next(&args))
+		take_option(&update, &args);
+	if (args.exit_code >= 0)
+		return args.exit_code;
+	verb = args.operand_count > 0 ? args.operands[0] : NULL;
+	operand = args.operand_count > 1 ? args.operands[1] : NULL;
+	if (update.check + update.status + (verb != NULL) != 1 || args.operand_count > 2)
+		return args_usage(&args, "say one of init ROOT, refresh, download, --check and --status");
+	if (update.status)
+		return update_status(update.directory, time(NULL), update.json);
+	if (verb && strcmp(verb, "init") == 0)
+		return operand ? init(&update, operand) : args_usage(&args, "init: which file is the first root?");
+	with_target = verb && strcmp(verb, "download") == 0;
+	if (verb && !with_target && strcmp(verb, "refresh") != 0)
+		return args_usage(&args, "no such subcommand: %s", verb);
+	if (operand && !with_target)
+		return args_usage(&args, "%s takes no operand", verb);
+	if (operand)
+		update.target_name = operand;
+	if (!update.metadata_url)
+		return args_usage(&args, "--metadata-url: where from?");
+	if (with_target && !update.target_dir)
+		update.target_dir = ".";
+	complete_urls(&update);
+	return with_network(&update, with_target);
+}

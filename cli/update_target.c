@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// `tracer update`: a target's bytes, from the fetching child into a staging file. They count as nothing before length
+// and digests are right; then write, fsync, rename, fsync of the directory, as everywhere.
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli/update.h"
+#include "core/base/cleanup.h"
+#include "core/base/fs.h"
+
+struct staging {
+	int fd;
+	struct tuf_check check;
+};
+
+static int on_bytes(void *context, const void *data, size_t length)
+{
+	struct staging *staging = context;
+	int result = tuf_check_add(&staging->check, data, length);
+
+	return result < 0 ? result : fs_write_all(staging->fd, data, length);
+}
+
+static bool is_there(const char *path, const struct tuf_target *target)
+{
+	CLEANUP(cleanup_close) int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	struct tuf_check check;
+	struct stat info;
+	char data[16384];
+	ssize_t got;
+
+	if (fd < 0 || fstat(fd, &info) < 0 || !S_ISREG(info.st_mode) ||
+	    tuf_check_begin(target->length, target->hashes, &check) < 0)
+		return false;
+	while ((got = read(fd, data, sizeof(data))) > 0)
+		if (tuf_check_add(&check, data, (size_t)got) < 0)
+			return false;
+	return got == 0 && tuf_check_end(&check) == 0;
+}
+
+static int fill(struct staging *staging, struct fetch *fetch, const char *url, const struct tuf_target *target,
+		char why[TUF_WHY_SIZE])
+{
+	int result = tuf_check_begin(target->length, target->hashes, &staging->check);
+
+	if (result < 0)
+		return tuf_fail(why, result, "no digest that can be checked");
+	result = fetch_get(fetch, url, target->length, on_bytes, staging, why);
+	if (result == -ENOENT)
+		return tuf_fail(why, result, "the server does not have it");
+	if (result == -EFBIG)
+		return tuf_fail(why, result, "longer than the %llu bytes that it should have",
+				(unsigned long long)target->length);
+	if (result < 0)
+		return result;
+	result = tuf_check_end(&staging->check);
+	if (result < 0)
+		return tuf_fail(why, result, "not the file that the metadata describes");
+	if (fchmod(staging->fd, 0644) < 0 || fsync(staging->fd) < 0)
+		return tuf_fail(why, -errno, "%s", strerror(errno));
+	return 0;
+}
+
+int update_target_get(struct fetch *fetch, const char *base_url, const struct tuf_client *client, const char *path,
+		      const struct tuf_target *target, const char *directory, bool *ret_was_there,
+		      char why[TUF_WHY_SIZE])
+{
+	char name[NAME_MAX], file[PATH_MAX], part[PATH_MAX], remote[FETCH_URL_SIZE], url[FETCH_URL_SIZE];
+	struct staging staging;
+	int result = tuf_quote(path, false, name, sizeof(name));
+
+	if (result == 0)
+		result = tuf_target_url(client, target, path, remote, sizeof(remote));
+	if (result < 0 || (size_t)snprintf(file, sizeof(file), "%s/%s", directory, name) >= sizeof(file) ||
+	    (size_t)snprintf(part, sizeof(part), "%s/.part.XXXXXX", directory) >= sizeof(part) ||
+	    (size_t)snprintf(url, sizeof(url), "%s/%s", base_url, remote) >= sizeof(url))
+		return tuf_fail(why, -ENAMETOOLONG, "%s: the name is too long", path);
+	*ret_was_there = is_there(file, target);
+	if (*ret_was_there)
+		return 0;
+	staging.fd = mkostemp(part, O_CLOEXEC);
+	if (staging.fd < 0)
+		return tuf_fail(why, -errno, "%s: %s", directory, strerror(errno));
+	result = fill(&staging, fetch, url, target, why);
+	close(staging.fd);
+	if (result == 0 && rename(part, file) < 0)
+		result = tuf_fail(why, -errno, "%s: %s", file, strerror(errno));
+	if (result < 0) {
+		unlink(part);
+		return result;
+	}
+	result = fs_sync_directory(directory);
+	return result < 0 ? tuf_fail(why, result, "%s: %s", directory, strerror(-result)) : 0;
+}

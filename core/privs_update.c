@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// The updater's system calls, in two tables. The fetching half: one connection, names of hosts, the threads libcurl
+// resolves with. The verifying half: files, its one child, and no socket that it does not hold already.
+
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+
+#include "core/privs_profile.h"
+
+static const int fetch_allowed[] = {
+	PRIVS_ALLOWED_TO_ALL
+	SYS_connect,
+	SYS_bind,
+	SYS_socketpair,
+	-1,
+};
+
+static const struct privs_checked fetch_checked[] = {
+	// No new executable memory.
+	{SYS_mmap, 2, PROT_EXEC, 1, {0}},
+	{SYS_mprotect, 2, PROT_EXEC, 1, {0}},
+	// Threads, not processes.
+	{SYS_clone, 0, CLONE_THREAD | CLONE_VM, 1, {CLONE_THREAD | CLONE_VM}},
+	// The internet, and nothing local.
+	{SYS_socket, 0, ~0U, 2, {AF_INET, AF_INET6}},
+	{SYS_ioctl, 1, ~0U, 2, {0x541b, 0x5421}},
+	{SYS_prctl, 0, ~0U, 3, {PR_SET_NAME, PR_GET_NAME, PR_SET_PDEATHSIG}},
+	{.number = -1},
+};
+
+static const int update_allowed[] = {
+	PRIVS_ALLOWED_TO_ALL
+	SYS_mkdirat,
+	SYS_kill,
+	SYS_wait4,
+#ifdef __x86_64__
+	SYS_mkdir,
+	SYS_unlink,
+	SYS_rename,
+#endif
+	-1,
+};
+
+static const struct privs_checked update_checked[] = {
+	{SYS_mmap, 2, PROT_EXEC, 1, {0}},
+	{SYS_mprotect, 2, PROT_EXEC, 1, {0}},
+	// Is it a terminal?
+	{SYS_ioctl, 1, ~0U, 2, {0x5401, 0x5413}},
+	{.number = -1},
+};
+
+static const int deadly[] = {
+	PRIVS_DEADLY_TO_ALL
+	SYS_bpf,
+	SYS_perf_event_open,
+	-1,
+};
+
+const struct privs_tables privs_tables_fetch = {fetch_allowed, fetch_checked, deadly};
+const struct privs_tables privs_tables_update = {update_allowed, update_checked, deadly};

@@ -15,11 +15,11 @@
 
 #include "core/base/clock.h"
 #include "core/privs.h"
+#include "core/stream_pause.h"
 #include "core/stream_private.h"
 
 #define NS_PER_S 1000000000ULL
 #define NS_PER_MS 1000000ULL
-#define RETRY_BASE_NS NS_PER_S
 #define LOOK_MS 500 // how often an idle streamer looks for new records
 #define REPORT_NS (5 * NS_PER_S) // when nothing changes
 #define REPORT_NEWS_NS (200 * NS_PER_MS)
@@ -125,26 +125,14 @@ static void rest(struct streamer *streamer, uint64_t ns)
 	}
 }
 
-static uint64_t random_below(uint64_t limit)
-{
-	uint64_t value = 0;
-
-	if (getrandom(&value, sizeof(value), GRND_NONBLOCK) != sizeof(value))
-		value = clock_boot_ns() * 6364136223846793005ULL;
-	return limit ? value % limit : 0;
-}
-
-// Full jitter: some time below a limit that doubles, so that agents which lost their server together do not come back
-// together. What the server itself asked for is kept, and a little more for the same reason.
 static uint64_t pause_ns(struct streamer *streamer, const struct stream_answer *answer)
 {
-	uint64_t limit = streamer->setup->options->retry_limit_ns, window = RETRY_BASE_NS;
+	uint64_t random = 0;
 
-	if (answer && answer->has_retry_after)
-		return answer->retry_after_ns + random_below(answer->retry_after_ns / 4);
-	for (unsigned int i = 0; i < streamer->attempts && window < limit; i++)
-		window *= 2;
-	return random_below(window < limit ? window : limit) + NS_PER_MS;
+	if (getrandom(&random, sizeof(random), GRND_NONBLOCK) != sizeof(random))
+		random = clock_boot_ns() * 6364136223846793005ULL;
+	return stream_pause_ns(streamer->attempts, streamer->setup->options->retry_limit_ns,
+			       answer && answer->has_retry_after ? answer->retry_after_ns : 0, random);
 }
 
 __attribute__((format(printf, 3, 4))) static void fail(struct streamer *streamer, const struct stream_answer *answer,

@@ -16,21 +16,30 @@
 #include <time.h>
 
 #include "core/base/clock.h"
+#include "lake/pace.h"
 #include "lake/wire.h"
 
 #define NS_PER_S UINT64_C(1000000000)
+#define NS_PER_MS UINT64_C(1000000)
 
 enum {
 	WAITING_MAX = 2048, // batches
 	WAITING_BYTES_MAX = 48 << 20, // of encoded bodies
 	DECODED_BYTES_MAX = 64 << 20, // waiting for the writer; one batch may always
+	GATHERED_BYTES = DECODED_BYTES_MAX / 2, // these are written whether more may come or not
 	DECODED_LEAST = 256 * 1024, // what even a small one takes once it is decoded
-	GROUP_MAX = 512, // batches of one commit
-	GROUP_RECORDS = 100000, // a commit is not filled beyond this
-	SPARE_BATCHES = 64,
+	GROUP_MAX = STORE_BATCHES_MAX, // batches of one commit
+	GROUP_RECORDS = 20000, // a commit is not filled beyond this
+	SPARE_BATCHES = 256,
 	SPARE_BYTES_MAX = DECODED_LEAST,
 	TASKS_MAX = 8,
 };
+// A commit costs a sync and some pages whatever is in it. While a crowd posts (so many batches of another host than the
+// one before within the window), the next one waits until so long after the last began; one agent by itself waits for
+// nothing.
+enum { CROWD = 20 };
+static const uint64_t CROWD_WINDOW_NS = 200 * NS_PER_MS;
+static const uint64_t CROWD_NS = 40 * NS_PER_MS;
 static const uint64_t MAINTAIN_NS = NS_PER_S;
 static const uint64_t MAINTAIN_IDLE_NS = NS_PER_S / 5;
 static const size_t THREAD_STACK_BYTES = 1 << 20;
@@ -62,7 +71,9 @@ struct ingest {
 	pthread_cond_t room; // for decoded batches
 	size_t decoded_bytes;
 	size_t waiting, waiting_bytes;
+	struct pace pace;
 	bool stop_decoders, stop_writer;
+	bool gathering; // the writer waits for more
 	struct job *spare;
 	size_t spare_count;
 	struct ingest_counts counts;
@@ -91,7 +102,6 @@ static void queue_put(struct queue *queue, struct job *job)
 	job->next = NULL;
 	*queue->end = job;
 	queue->end = &job->next;
-	pthread_cond_signal(&queue->come);
 }
 
 static struct job *queue_take(struct queue *queue)
@@ -135,31 +145,33 @@ static int headers_take(const struct server_request *request, struct wire_header
 	return wire_headers_parse(&texts, ret_headers, error);
 }
 
-static bool under_pressure(struct ingest *ingest)
+static bool under_pressure(struct ingest *ingest, uint64_t bytes)
 {
 	bool pressure;
 
 	pthread_mutex_lock(&ingest->lock);
-	pressure = ingest->waiting >= WAITING_MAX || ingest->waiting_bytes >= WAITING_BYTES_MAX;
+	pressure = ingest->waiting >= WAITING_MAX || ingest->waiting_bytes >= WAITING_BYTES_MAX ||
+		   !pace_allows(&ingest->pace, bytes, ingest->waiting_bytes);
 	ingest->counts.busy += pressure;
 	pthread_mutex_unlock(&ingest->lock);
 	return pressure;
 }
 
-// Seconds, spread so that those who were refused together do not come back together.
-static void retry_after(struct server_reply *reply, const char *host_id)
+static void retry_after(struct ingest *ingest, struct server_reply *reply, uint64_t bytes)
 {
-	unsigned int spread = 0;
 	char text[16];
 
-	for (; *host_id; host_id++)
-		spread = spread * 31 + (unsigned char)*host_id;
-	snprintf(text, sizeof(text), "%u", 2 + spread % 15);
+	pthread_mutex_lock(&ingest->lock);
+	snprintf(text, sizeof(text), "%u",
+		 pace_retry_s(&ingest->pace, clock_boot_ns(), bytes, ingest->waiting_bytes));
+	pthread_mutex_unlock(&ingest->lock);
 	server_reply_header(reply, "Retry-After", text);
 }
 
 static int ingest_admit(void *context, const struct server_request *request, struct server_reply *reply)
 {
+	const char *length = server_header(request, "content-length");
+	uint64_t bytes = length ? strtoull(length, NULL, 10) : 0;
 	struct wire_error error = {0};
 	struct wire_headers headers;
 
@@ -171,8 +183,8 @@ static int ingest_admit(void *context, const struct server_request *request, str
 		server_reply_error(reply, 403, "host", "the token was given to another host than Tracer-Host names");
 		return 1;
 	}
-	if (under_pressure(context)) {
-		retry_after(reply, headers.host_id);
+	if (under_pressure(context, bytes)) {
+		retry_after(context, reply, bytes);
 		server_reply_error(reply, 429, "busy", "more batches are waiting than there may be; try again later");
 		return 1;
 	}
@@ -209,6 +221,7 @@ static int ingest_submit(void *context, const struct server_request *request, st
 	ingest->waiting++;
 	ingest->waiting_bytes += request->body_length;
 	queue_put(&ingest->arrived, job);
+	pthread_cond_signal(&ingest->arrived.come);
 	pthread_mutex_unlock(&ingest->lock);
 	return 0;
 }
@@ -285,6 +298,9 @@ static void job_hand_on(struct ingest *ingest, struct job *job)
 		pthread_cond_wait(&ingest->room, &ingest->lock);
 	ingest->decoded_bytes += job->decoded_bytes;
 	queue_put(&ingest->decoded, job);
+	// A writer that lets a crowd gather wakes by itself.
+	if (!ingest->gathering || ingest->decoded_bytes >= GATHERED_BYTES)
+		pthread_cond_signal(&ingest->decoded.come);
 	pthread_mutex_unlock(&ingest->lock);
 }
 
@@ -360,10 +376,19 @@ static void answer_failed(struct ingest *ingest, struct job *job, const struct s
 	ingest->counts.store_errors++;
 	snprintf(ingest->trouble, sizeof(ingest->trouble), "%s", why->text[0] ? why->text : strerror(-why->code));
 	pthread_mutex_unlock(&ingest->lock);
-	retry_after(job->reply, job->headers.host_id);
+	retry_after(ingest, job->reply, job->request->body_length);
 	server_reply_error(job->reply, 503, "store", "the store cannot take this now: %s",
 			   why->text[0] ? why->text : strerror(-why->code));
 	job_end(ingest, job);
+}
+
+// What was stored, and whether more waits, for the pace.
+static void group_note(struct ingest *ingest, size_t batches, size_t bytes)
+{
+	pthread_mutex_lock(&ingest->lock);
+	ingest->counts.commits++;
+	pace_note(&ingest->pace, clock_boot_ns(), batches, bytes, ingest->waiting > batches);
+	pthread_mutex_unlock(&ingest->lock);
 }
 
 static void group_take(struct ingest *ingest, struct group *group)
@@ -404,8 +429,13 @@ static void group_write(struct ingest *ingest, struct group *group)
 {
 	struct store_error why = {0};
 	int result = store_write(ingest->options.store, group->batches, group->count, group->results, &why);
+	size_t bytes = 0;
 
 	why.code = result;
+	for (size_t i = 0; i < group->count; i++)
+		bytes += group->jobs[i]->request->body_length;
+	if (result == 0)
+		group_note(ingest, group->count, bytes);
 	if (result == -EINVAL && group->count > 1) {
 		group_write_singly(ingest, group);
 		return;
@@ -416,12 +446,8 @@ static void group_write(struct ingest *ingest, struct group *group)
 		else
 			answer_stored(ingest, group->jobs[i], &group->results[i]);
 	}
-	if (result < 0)
-		return;
-	pthread_mutex_lock(&ingest->lock);
-	ingest->counts.commits++;
-	pthread_mutex_unlock(&ingest->lock);
-	server_notify(ingest->options.server);
+	if (result == 0)
+		server_notify(ingest->options.server);
 }
 
 static void trouble_note(struct ingest *ingest, const struct store_error *why, int result)
@@ -455,12 +481,12 @@ static uint64_t writer_upkeep(struct ingest *ingest, uint64_t due_ns, bool idle)
 	return clock_boot_ns() + (upkeep.more ? MAINTAIN_IDLE_NS : MAINTAIN_NS);
 }
 
-static void writer_wait(struct ingest *ingest)
+static void writer_wait(struct ingest *ingest, uint64_t wait_ns)
 {
 	struct timespec until;
 
 	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_nsec += (long)MAINTAIN_IDLE_NS;
+	until.tv_nsec += (long)wait_ns;
 	if (until.tv_nsec >= (long)NS_PER_S) {
 		until.tv_nsec -= (long)NS_PER_S;
 		until.tv_sec++;
@@ -468,11 +494,50 @@ static void writer_wait(struct ingest *ingest)
 	pthread_cond_timedwait(&ingest->decoded.come, &ingest->lock, &until);
 }
 
+struct crowd {
+	bool there;
+	uint64_t begun_ns; // of the group before
+	uint64_t window_ns; // when it began
+	unsigned int strangers; // in it
+	uint64_t host; // of the last batch
+};
+
+static void crowd_note(struct crowd *crowd, const struct group *group)
+{
+	uint64_t now_ns = clock_boot_ns();
+
+	crowd->begun_ns = now_ns;
+	for (size_t i = 0; i < group->count; i++) {
+		crowd->strangers += group->batches[i]->host != crowd->host;
+		crowd->host = group->batches[i]->host;
+	}
+	if (now_ns - crowd->window_ns < CROWD_WINDOW_NS)
+		return;
+	crowd->there = crowd->strangers >= CROWD;
+	crowd->window_ns = now_ns;
+	crowd->strangers = 0;
+}
+
+// Under the lock. Lets a group of a crowd gather; what the queue can take is written before it is full.
+static void crowd_gather(struct ingest *ingest, const struct crowd *crowd)
+{
+	uint64_t now_ns, until_ns = crowd->begun_ns + CROWD_NS;
+
+	if (!crowd->there)
+		return;
+	ingest->gathering = true;
+	while (!ingest->stop_writer && ingest->decoded_bytes < GATHERED_BYTES &&
+	       (now_ns = clock_boot_ns()) < until_ns)
+		writer_wait(ingest, until_ns - now_ns);
+	ingest->gathering = false;
+}
+
 static void *writer_main(void *context)
 {
 	struct ingest *ingest = context;
 	struct group *group = calloc(1, sizeof(*group));
 	uint64_t upkeep_ns = clock_boot_ns() + MAINTAIN_NS;
+	struct crowd crowd = {0};
 
 	if (!group)
 		abort();
@@ -480,12 +545,14 @@ static void *writer_main(void *context)
 	for (;;) {
 		bool idle;
 
+		crowd_gather(ingest, &crowd);
 		group_take(ingest, group);
+		crowd_note(&crowd, group);
 		if (!group->count && ingest->stop_writer)
 			break;
 		idle = group->count == 0;
 		if (idle)
-			writer_wait(ingest);
+			writer_wait(ingest, MAINTAIN_IDLE_NS);
 		pthread_mutex_unlock(&ingest->lock);
 		if (group->count)
 			group_write(ingest, group);
@@ -510,6 +577,7 @@ int ingest_new(const struct ingest_options *options, struct ingest **ret_ingest)
 	pthread_cond_init(&ingest->room, NULL);
 	queue_init(&ingest->arrived);
 	queue_init(&ingest->decoded);
+	pace_begin(&ingest->pace, clock_boot_ns());
 	*ret_ingest = ingest;
 	return 0;
 }

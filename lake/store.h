@@ -14,7 +14,7 @@
 enum {
 	STORE_CURSOR_SIZE = 512, // room for a page cursor, NUL included
 	STORE_FILTERS_MAX = 32,
-	STORE_BATCHES_MAX = 64, // of one store_write()
+	STORE_BATCHES_MAX = 512, // of one store_write()
 	STORE_SORT_CHARACTERS = 56, // texts are sorted by so many of their first
 	STORE_DAY_S = 86400,
 };

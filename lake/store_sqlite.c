@@ -99,7 +99,7 @@ static int writer_open(struct sqlite_store *store, struct store_error *error)
 	int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | (store->options.create ? SQLITE_OPEN_CREATE : 0);
 	int status;
 
-	if (sqlite3_open_v2(store->path, &store->db, flags, NULL) != SQLITE_OK)
+	if (sqlite3_open_v2(store->path, &store->db, flags, sqlite_log_vfs()) != SQLITE_OK)
 		return sqlite_fail(store->db, error, store->path);
 	sqlite3_extended_result_codes(store->db, 1);
 	sqlite3_db_config(store->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, NULL);

@@ -50,7 +50,8 @@ struct aggregates {
 	size_t slot_count, used;
 	struct aggregate **dirty;
 	size_t dirty_count, dirty_room;
-	sqlite3_stmt *load[ENTITY_END], *save[ENTITY_END];
+	sqlite3_stmt *load[ENTITY_END];
+	sqlite3_stmt *save[ENTITY_END], *change[ENTITY_END]; // a whole row; one that is there
 };
 
 struct dictionary_text;
@@ -202,6 +203,11 @@ int amounts_flush(struct sqlite_store *store, struct store_error *error);
 
 int sqlite_write_begin(struct sqlite_store *store, struct store_error *error);
 int sqlite_write_end(struct sqlite_store *store, int status, struct store_error *error);
+
+// --- store_sqlite_log.c
+
+// The name of the file system that the writer opens its connection with.
+const char *sqlite_log_vfs(void);
 
 // --- store_sqlite.c
 

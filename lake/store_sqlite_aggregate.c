@@ -24,6 +24,8 @@ struct aggregate {
 	uint64_t run; // of a task
 	uint8_t entity;
 	bool dirty;
+	bool stored; // its row is there
+	uint64_t stored_start_ns; // and has this; of a run
 	union lake_slot slot[];
 };
 
@@ -66,6 +68,7 @@ void aggregates_free(struct aggregates *aggregates)
 	for (int id = 0; id < ENTITY_END; id++) {
 		sqlite3_finalize(aggregates->load[id]);
 		sqlite3_finalize(aggregates->save[id]);
+		sqlite3_finalize(aggregates->change[id]);
 	}
 	memset(aggregates, 0, sizeof(*aggregates));
 }
@@ -124,6 +127,34 @@ static int take_text(struct aggregate *aggregate, unsigned column, const struct 
 	return text ? set_text(aggregate, column, text->bytes, text->length) : 0;
 }
 
+// What never changes, and what an index is over but seldom does, is left out: then the row changes in its place and no
+// index with it. The numbers of the parameters are those of save.
+static bool is_changed_in_place(enum schema_entity_id id, unsigned column)
+{
+	if (column == 0)
+		return false;
+	if (id == ENTITY_TASKS)
+		return column != TASKS_run_id && column != TASKS_workspace && column != TASKS_host_id;
+	return column != RUNS_workspace && column != RUNS_host_id && (id != ENTITY_RUNS || column != RUNS_start_ns);
+}
+
+static int change_statement(struct sqlite_store *store, enum schema_entity_id id, struct store_error *error)
+{
+	const struct schema_entity *entity = &schema_entities[id];
+	CLEANUP(buf_free) struct buf sql = BUF_INIT;
+
+	buf_printf(&sql, "UPDATE %s SET revision=?%u", entity->name, entity->column_count + 1);
+	for (unsigned i = 0; i < entity->column_count; i++) {
+		if (is_changed_in_place(id, i))
+			buf_printf(&sql, ",%s=?%u", entity->columns[i].name, i + 1);
+	}
+	buf_printf(&sql, " WHERE id=?1");
+	if (id == ENTITY_TASKS)
+		buf_printf(&sql, " AND run_id=?%u", TASKS_run_id + 1);
+	return buf_error(&sql) < 0 ? -ENOMEM
+				   : sqlite_prepare(store->db, sql.data, true, &store->aggregates.change[id], error);
+}
+
 static int load_statement(struct sqlite_store *store, enum schema_entity_id id, struct store_error *error)
 {
 	const struct schema_entity *entity = &schema_entities[id];
@@ -144,7 +175,7 @@ static int load_statement(struct sqlite_store *store, enum schema_entity_id id, 
 		status = buf_error(&sql) < 0
 				 ? -ENOMEM
 				 : sqlite_prepare(store->db, sql.data, true, &store->aggregates.save[id], error);
-	return status;
+	return status < 0 ? status : change_statement(store, id, error);
 }
 
 static int aggregate_load(struct sqlite_store *store, struct aggregate *aggregate, bool *ret_found,
@@ -161,7 +192,7 @@ static int aggregate_load(struct sqlite_store *store, struct aggregate *aggregat
 	if (aggregate->entity == ENTITY_TASKS)
 		sqlite3_bind_int64(load, 2, (sqlite3_int64)aggregate->run);
 	status = sqlite3_step(load);
-	*ret_found = status == SQLITE_ROW;
+	*ret_found = aggregate->stored = status == SQLITE_ROW;
 	if (status != SQLITE_ROW && status != SQLITE_DONE) {
 		status = sqlite_fail(store->db, error, entity->name);
 		sqlite3_reset(load);
@@ -176,6 +207,8 @@ static int aggregate_load(struct sqlite_store *store, struct aggregate *aggregat
 					  (size_t)sqlite3_column_bytes(load, (int)i));
 	}
 	sqlite3_reset(load);
+	if (aggregate->entity == ENTITY_RUNS)
+		aggregate->stored_start_ns = aggregate->slot[RUNS_start_ns].u64;
 	return status < 0 ? store_fail(error, status, "out of memory") : 0;
 }
 
@@ -648,14 +681,29 @@ int aggregate_batch(struct sqlite_store *store, struct lake_batch *batch, uint64
 
 static int aggregate_save(struct sqlite_store *store, struct aggregate *aggregate, struct store_error *error)
 {
+	enum schema_entity_id id = (enum schema_entity_id)aggregate->entity;
 	const struct schema_entity *entity = schema_of(aggregate);
-	sqlite3_stmt *save = store->aggregates.save[aggregate->entity];
+	bool moved = id == ENTITY_RUNS && aggregate->stored_start_ns != aggregate->slot[RUNS_start_ns].u64;
+	bool change = aggregate->stored && !moved;
+	sqlite3_stmt *save = change ? store->aggregates.change[id] : store->aggregates.save[id];
+	int status;
 
 	aggregate->slot[0].u64 = aggregate->id;
-	for (unsigned i = 0; i < entity->column_count; i++)
-		sqlite_bind_slot(save, (int)i + 1, aggregate->slot[i], (enum schema_type)entity->columns[i].type);
+	for (unsigned i = 0; i < entity->column_count; i++) {
+		if (!change || i == 0 || is_changed_in_place(id, i) || (id == ENTITY_TASKS && i == TASKS_run_id))
+			sqlite_bind_slot(save, (int)i + 1, aggregate->slot[i],
+					 (enum schema_type)entity->columns[i].type);
+	}
 	sqlite3_bind_int64(save, (int)entity->column_count + 1, (sqlite3_int64)store->revision);
-	return sqlite_step_once(store->db, save, error);
+	status = sqlite_step_once(store->db, save, error);
+	if (status == 0 && change && sqlite3_changes(store->db) != 1)
+		status = store_fail(error, -EILSEQ, "%s: a row is gone", entity->name);
+	if (status < 0)
+		return status;
+	aggregate->stored = true;
+	if (id == ENTITY_RUNS)
+		aggregate->stored_start_ns = aggregate->slot[RUNS_start_ns].u64;
+	return 0;
 }
 
 int aggregates_flush(struct sqlite_store *store, struct store_error *error)

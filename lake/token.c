@@ -59,6 +59,7 @@ bool token_name_valid(const char *text)
 
 // ---- the table: open addressing over the ids ---------------------------------------------------
 
+// Of an id, or of a host's.
 static size_t slot_of(const struct tokens *tokens, const char *id)
 {
 	uint64_t hash = 14695981039346656037ULL;
@@ -85,6 +86,17 @@ static void slot_put(struct tokens *tokens, struct token_entry *entry)
 	while (tokens->slots[slot])
 		slot = (slot + 1) & (tokens->slot_count - 1);
 	tokens->slots[slot] = entry;
+	if (entry->token.host_id[0]) {
+		slot = slot_of(tokens, entry->token.host_id);
+		entry->next_of_host = tokens->hosts[slot];
+		tokens->hosts[slot] = entry;
+	}
+}
+
+// The first that may be of the host; the rest by next_of_host.
+static struct token_entry *host_first(const struct tokens *tokens, const char *host_id)
+{
+	return tokens->slot_count ? tokens->hosts[slot_of(tokens, host_id)] : NULL;
 }
 
 static int slots_grow(struct tokens *tokens)
@@ -94,11 +106,12 @@ static int slots_grow(struct tokens *tokens)
 
 	if (tokens->entry_count * 2 < tokens->slot_count)
 		return 0;
-	slots = calloc(count, sizeof(*slots));
+	slots = calloc(2 * count, sizeof(*slots)); // both tables
 	if (!slots)
 		return -ENOMEM;
 	free(tokens->slots);
 	tokens->slots = slots;
+	tokens->hosts = slots + count;
 	tokens->slot_count = count;
 	for (struct token_entry *entry = tokens->entries; entry; entry = entry->next)
 		slot_put(tokens, entry);
@@ -136,7 +149,7 @@ void tokens_clear(struct tokens *tokens)
 	tokens->entries_end = &tokens->entries;
 	tokens->entry_count = 0;
 	free(tokens->slots);
-	tokens->slots = NULL;
+	tokens->slots = tokens->hosts = NULL;
 	tokens->slot_count = 0;
 }
 
@@ -309,7 +322,7 @@ static int host_revoke(struct tokens *tokens, const char *workspace, const char 
 	int result = 0;
 
 	pthread_mutex_lock(&tokens->lock);
-	for (struct token_entry *entry = tokens->entries; entry && !result; entry = entry->next) {
+	for (struct token_entry *entry = host_first(tokens, host_id); entry && !result; entry = entry->next_of_host) {
 		if (!is_of_host(entry, workspace, host_id) || (but && !strcmp(entry->token.id, but)))
 			continue;
 		if (count == size) {
@@ -354,7 +367,7 @@ int tokens_of_host(struct tokens *tokens, const char *workspace, const char *hos
 
 	pthread_mutex_lock(&tokens->lock);
 	result = token_file_refresh(tokens);
-	for (struct token_entry *entry = tokens->entries; entry && !result; entry = entry->next) {
+	for (struct token_entry *entry = host_first(tokens, host_id); entry && !result; entry = entry->next_of_host) {
 		if (!is_of_host(entry, workspace, host_id))
 			continue;
 		found = true;

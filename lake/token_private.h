@@ -14,6 +14,7 @@ enum { TOKEN_SECRET_BYTES = 32, TOKEN_HASH_BYTES = 32, TOKEN_KEY_BYTES = 32 };
 
 struct token_entry {
 	struct token_entry *next;
+	struct token_entry *next_of_host; // in the same bucket of hosts
 	struct token token;
 	unsigned char hash[TOKEN_HASH_BYTES];
 };
@@ -26,6 +27,7 @@ struct tokens {
 	struct token_entry **entries_end;
 	size_t entry_count;
 	struct token_entry **slots; // by id
+	struct token_entry **hosts; // buckets by host_id, as many as slots; only entries that have one
 	size_t slot_count;
 	dev_t device;
 	ino_t inode;

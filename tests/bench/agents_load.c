@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Many agents against one datalake: each holds its connection and posts a batch at every interval, at a moment of its own.
 // One thread, epoll, mbedTLS. Prints one JSON object: how long acknowledgements took, what was answered, how many requests
-// came in the busiest second. With an outage, all are silent for a while and come back as the streamer does: at a random
-// moment of its longest pause, with what gathered meanwhile.
+// came in the busiest second. Pauses are those of the streamer (core/stream_pause.h). With an outage of K intervals every
+// agent loses its server, fails and waits as long as that takes (reckoned, not waited for) and comes back when its pause
+// then ends, with what gathered meanwhile in batches of up to 4 MiB; the run goes on until the last of it is taken.
 //
-//	agents_load --state DIR --port PORT [--tls] [--agents N] [--interval MS] [--seconds S] [--records R]
-//		[--outage-batches K --retry-limit S]
+//	agents_load --state DIR --port PORT [--tls] [--agents N] [--interval MS] [--seconds S] [--records R] [--server PID]
+//		[--outage-batches K --retry-limit S --recovery-limit S]
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -31,6 +32,7 @@
 #include "core/base/clock.h"
 #include "core/base/crc.h"
 #include "core/spool_format.h"
+#include "core/stream_pause.h"
 #include "lake/token.h"
 
 #define MS UINT64_C(1000000)
@@ -45,7 +47,9 @@ struct agent {
 	mbedtls_ssl_context ssl;
 	char token[TOKEN_TEXT_SIZE], host_id[40];
 	uint64_t sequence, due_ns, sent_ns;
-	uint32_t backlog; // batches that gathered
+	uint64_t first_ns; // when what is sent was sent for the first time
+	uint64_t backlog; // records that gathered
+	unsigned int attempts; // failed in a row
 	struct buf out;
 	size_t out_sent;
 	char in[1024];
@@ -54,9 +58,15 @@ struct agent {
 
 static struct {
 	const char *state;
-	unsigned long port, agents, interval_ms, seconds, records, outage_batches, retry_limit_s;
+	unsigned long port, agents, interval_ms, seconds, records, outage_batches, retry_limit_s, recovery_limit_s;
+	unsigned long server;
 	bool tls;
-} options = {.agents = 1000, .interval_ms = 10000, .seconds = 60, .records = 10, .retry_limit_s = 300};
+} options = {.agents = 1000,
+	     .interval_ms = 10000,
+	     .seconds = 60,
+	     .records = 10,
+	     .retry_limit_s = 300,
+	     .recovery_limit_s = 1800};
 
 static struct agent *agents;
 static int epoll_fd;
@@ -67,6 +77,14 @@ static uint64_t start_ns, measure_ns, *latencies, latency_count, latency_room;
 static uint64_t statuses[6], failures, reconnects, per_second[4096], records_sent;
 static struct buf batch_text, batch_packed;
 
+// What agents have to say after an outage differs by its numbers alone, so it is made once for those with the same.
+enum { KEPT = 64, BACKLOG_RECORDS = 3500 };
+static struct kept {
+	uint64_t first, count;
+	struct buf packed;
+} kept[KEPT];
+static unsigned int kept_next;
+
 static void die(const char *what)
 {
 	fprintf(stderr, "agents_load: %s: %s\n", what, strerror(errno));
@@ -75,10 +93,10 @@ static void die(const char *what)
 
 // ---- a batch -------------------------------------------------------------------------------------
 
-static void records_make(const struct agent *agent, uint64_t count, struct buf *out)
+static void records_make(const char *host_id, uint64_t first, uint64_t count, struct buf *out)
 {
 	for (uint64_t i = 0; i < count; i++) {
-		uint64_t n = agent->sequence + i;
+		uint64_t n = first + i;
 
 		buf_printf(
 			out,
@@ -101,7 +119,7 @@ static void records_make(const struct agent *agent, uint64_t count, struct buf *
 			"\",\"task_name\":\"sort\",\"run\":\"run-%" PRIu64
 			"\",\"run_name\":\"align\",\"run_parent\":null,"
 			"\"engine\":\"nextflow\",\"sample\":\"s%" PRIu64 "\",\"quality\":{\"blocked\":\"unknown\"}}\n",
-			clock_real_ns(), agent->host_id, agent->host_id, 1000 + n, clock_real_ns() - 2 * S,
+			clock_real_ns(), host_id, host_id, 1000 + n, clock_real_ns() - 2 * S,
 			clock_real_ns(), n * 1000, n, n * 1000, n * 900, n / 8, n / 800, n / 16);
 	}
 }
@@ -124,25 +142,50 @@ static void batch_pack(void)
 	deflateEnd(&stream);
 }
 
-static void request_make(struct agent *agent)
+static void body_make(const char *host_id, uint64_t first, uint64_t count)
 {
-	uint64_t batches = agent->backlog ? agent->backlog : 1, count = batches * options.records;
-	unsigned char digest[32];
-	struct spool_frame_line frame = {.class = SPOOL_PROCESS, .epoch = 1, .first = agent->sequence};
-	char line[SPOOL_FRAME_LINE], base64[64];
+	struct spool_frame_line frame = {.class = SPOOL_PROCESS, .epoch = 1, .first = first, .records = count};
+	char line[SPOOL_FRAME_LINE] = "";
 
-	count = count > 4000 ? 4000 : count;
 	buf_reset(&batch_text);
 	buf_append(&batch_text, line, sizeof(line)); // its place
-	records_make(agent, count, &batch_text);
-	frame.records = count;
+	records_make(host_id, first, count, &batch_text);
 	frame.bytes = batch_text.length - sizeof(line);
 	frame.time_ns = clock_real_ns();
 	frame.crc = crc32c(0, batch_text.data + sizeof(line), frame.bytes);
 	spool_frame_encode(&frame, line);
 	memcpy(batch_text.data, line, sizeof(line));
 	batch_pack();
-	crypto_hash_sha256(digest, (unsigned char *)batch_packed.data, batch_packed.length);
+}
+
+static const struct buf *body_of(const struct agent *agent, uint64_t count)
+{
+	if (!agent->backlog) {
+		body_make(agent->host_id, agent->sequence, count);
+		return &batch_packed;
+	}
+	for (unsigned int i = 0; i < KEPT; i++)
+		if (kept[i].first == agent->sequence && kept[i].count == count)
+			return &kept[i].packed;
+	kept_next = (kept_next + 1) % KEPT;
+	body_make("recovered-host", agent->sequence, count);
+	kept[kept_next].first = agent->sequence;
+	kept[kept_next].count = count;
+	buf_reset(&kept[kept_next].packed);
+	buf_append(&kept[kept_next].packed, batch_packed.data, batch_packed.length);
+	return &kept[kept_next].packed;
+}
+
+static void request_make(struct agent *agent)
+{
+	uint64_t count = agent->backlog ? agent->backlog : options.records;
+	unsigned char digest[32];
+	const struct buf *body;
+	char base64[64];
+
+	count = count > BACKLOG_RECORDS ? BACKLOG_RECORDS : count;
+	body = body_of(agent, count);
+	crypto_hash_sha256(digest, (unsigned char *)body->data, body->length);
 	sodium_bin2base64(base64, sizeof(base64), digest, sizeof(digest), sodium_base64_VARIANT_ORIGINAL);
 	buf_reset(&agent->out);
 	buf_printf(
@@ -152,11 +195,13 @@ static void request_make(struct agent *agent)
 		"Tracer-Epoch: 0000000000000001\r\nTracer-Sequence: %" PRIu64 "-%" PRIu64 "\r\nTracer-After: %" PRIu64
 		"\r\nContent-Length: %zu\r\n\r\n",
 		agent->token, base64, agent->host_id, agent->sequence, agent->sequence + count - 1, agent->sequence - 1,
-		batch_packed.length);
-	buf_append(&agent->out, batch_packed.data, batch_packed.length);
+		body->length);
+	buf_append(&agent->out, body->data, body->length);
 	agent->out_sent = 0;
 	agent->in_length = 0;
 	agent->sent_ns = clock_boot_ns();
+	if (!agent->attempts)
+		agent->first_ns = agent->sent_ns;
 	records_sent += count;
 	per_second[(agent->sent_ns - start_ns) / S % 4096]++;
 }
@@ -182,6 +227,20 @@ static void hang_up(struct agent *agent, uint64_t again_ns)
 	agent->due_ns = clock_boot_ns() + again_ns;
 }
 
+static uint64_t pause_ns(struct agent *agent, uint64_t retry_after_ns)
+{
+	uint64_t random;
+
+	randombytes_buf(&random, sizeof(random));
+	return stream_pause_ns(agent->attempts++, options.retry_limit_s * S, retry_after_ns, random);
+}
+
+static void fail(struct agent *agent)
+{
+	failures++;
+	hang_up(agent, pause_ns(agent, 0));
+}
+
 static void dial(struct agent *agent)
 {
 	struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)options.port)};
@@ -194,8 +253,7 @@ static void dial(struct agent *agent)
 		die("socket");
 	setsockopt(agent->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 	if (connect(agent->fd, (struct sockaddr *)&address, sizeof(address)) < 0 && errno != EINPROGRESS) {
-		failures++;
-		hang_up(agent, S);
+		fail(agent);
 		return;
 	}
 	epoll_ctl(epoll_fd, EPOLL_CTL_ADD, agent->fd, &event);
@@ -260,7 +318,7 @@ static void rest(struct agent *agent)
 
 static void answered(struct agent *agent, int status, uint64_t content_end)
 {
-	uint64_t now_ns = clock_boot_ns();
+	uint64_t now_ns = clock_boot_ns(), next;
 	const char *retry, *acked;
 
 	(void)content_end;
@@ -268,21 +326,19 @@ static void answered(struct agent *agent, int status, uint64_t content_end)
 	statuses[status / 100]++;
 	buf_free(&agent->out);
 	if (status == 200) {
-		if (agent->sent_ns >= measure_ns && latency_count < latency_room)
-			latencies[latency_count++] = now_ns - agent->sent_ns;
+		if (agent->first_ns >= measure_ns && latency_count < latency_room)
+			latencies[latency_count++] = now_ns - agent->first_ns;
 		acked = strstr(agent->in, "\"acked\":");
-		agent->sequence = acked ? strtoull(acked + 8, NULL, 10) + 1 : agent->sequence;
-		if (agent->backlog) {
-			uint32_t done = (uint32_t)(4000 / (options.records ? options.records : 1));
-
-			agent->backlog = agent->backlog > done ? agent->backlog - done : 0;
-		}
+		next = acked ? strtoull(acked + 8, NULL, 10) + 1 : agent->sequence;
+		agent->backlog -= next - agent->sequence < agent->backlog ? next - agent->sequence : agent->backlog;
+		agent->sequence = next;
+		agent->attempts = 0;
 		rest(agent);
 		return;
 	}
 	retry = strcasestr(agent->in, "retry-after:");
 	agent->state = RESTING;
-	agent->due_ns = now_ns + (retry ? strtoull(retry + 12, NULL, 10) * S : S);
+	agent->due_ns = now_ns + pause_ns(agent, retry ? strtoull(retry + 12, NULL, 10) * S : 0);
 	if (strcasestr(agent->in, "connection: close"))
 		hang_up(agent, agent->due_ns - now_ns);
 	else
@@ -338,8 +394,7 @@ static void handshaking(struct agent *agent)
 	else if (result == MBEDTLS_ERR_SSL_WANT_READ || result == MBEDTLS_ERR_SSL_WANT_WRITE)
 		wait_for(agent, result == MBEDTLS_ERR_SSL_WANT_READ ? EPOLLIN : EPOLLOUT);
 	else {
-		failures++;
-		hang_up(agent, S);
+		fail(agent);
 	}
 }
 
@@ -350,8 +405,7 @@ static void connected(struct agent *agent)
 
 	getsockopt(agent->fd, SOL_SOCKET, SO_ERROR, &error, &size);
 	if (error) {
-		failures++;
-		hang_up(agent, S);
+		fail(agent);
 		return;
 	}
 	if (!options.tls) {
@@ -483,7 +537,9 @@ static void options_read(int argc, char **argv)
 		       {"--seconds", &options.seconds},
 		       {"--records", &options.records},
 		       {"--outage-batches", &options.outage_batches},
-		       {"--retry-limit", &options.retry_limit_s}};
+		       {"--retry-limit", &options.retry_limit_s},
+		       {"--recovery-limit", &options.recovery_limit_s},
+		       {"--server", &options.server}};
 
 	for (int i = 1; i < argc; i++) {
 		if (!strcmp(argv[i], "--tls"))
@@ -514,10 +570,93 @@ static void tls_open(void)
 	mbedtls_ssl_conf_rng(&tls_config, mbedtls_ctr_drbg_random, &tls_random);
 }
 
+// CPU time of the datalake so far, all threads, in seconds.
+static double server_cpu_s(void)
+{
+	unsigned long user = 0, kernel = 0;
+	char path[64], text[1024];
+	const char *end;
+	size_t length;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%lu/stat", options.server);
+	file = options.server ? fopen(path, "re") : NULL;
+	if (!file)
+		return 0;
+	length = fread(text, 1, sizeof(text) - 1, file);
+	fclose(file);
+	text[length] = 0;
+	end = strrchr(text, ')');
+	if (!end || sscanf(end + 2, "%*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &kernel) != 2)
+		return 0;
+	return (double)(user + kernel) / (double)sysconf(_SC_CLK_TCK);
+}
+
+static bool recovered(void)
+{
+	for (unsigned long i = 0; i < options.agents; i++)
+		if (agents[i].backlog)
+			return false;
+	return true;
+}
+
+// Every agent finds its server gone at the moment it next posts, tries again as the streamer does for as long as the outage
+// takes, and is left waiting for what remains of the pause it is in at the end.
+static void outage(uint64_t back_ns)
+{
+	uint64_t interval_ns = options.interval_ms * MS, whole_ns = options.outage_batches * interval_ns;
+
+	for (unsigned long i = 0; i < options.agents; i++) {
+		uint64_t at_ns = interval_ns * i / options.agents;
+
+		hang_up(&agents[i], 0);
+		agents[i].attempts = 0;
+		while (at_ns < whole_ns)
+			at_ns += pause_ns(&agents[i], 0);
+		agents[i].due_ns = back_ns + at_ns - whole_ns;
+		agents[i].backlog = options.outage_batches * options.records;
+	}
+}
+
+static double recovery_run(uint64_t *ret_busiest)
+{
+	uint64_t back_ns = clock_boot_ns(), end_ns = back_ns + options.recovery_limit_s * S;
+	double seconds;
+
+	outage(back_ns);
+	while (clock_boot_ns() < end_ns && !recovered())
+		run_until(clock_boot_ns() + S);
+	seconds = recovered() ? (double)(clock_boot_ns() - back_ns) / 1e9 : -1;
+	run_until(clock_boot_ns() + 2 * options.interval_ms * MS);
+	*ret_busiest = rate_max(back_ns, clock_boot_ns());
+	return seconds;
+}
+
+// server_s: the datalake's CPU time of one batch.
+static void report(double server_s, uint64_t acknowledged, uint64_t busiest, uint64_t busiest_back, double recovery_s)
+{
+	struct rusage usage;
+
+	qsort(latencies, latency_count, sizeof(*latencies), compare);
+	getrusage(RUSAGE_SELF, &usage);
+	printf("{\"agents\":%lu,\"tls\":%s,\"interval_ms\":%lu,\"records_per_batch\":%lu,\"acknowledged\":%" PRIu64
+	       ",\"p50_ms\":%.1f,\"p95_ms\":%.1f,\"p99_ms\":%.1f,\"max_ms\":%.1f,\"status_2xx\":%" PRIu64
+	       ",\"status_4xx\":%" PRIu64 ",\"status_5xx\":%" PRIu64 ",\"failures\":%" PRIu64 ",\"reconnects\":%" PRIu64
+	       ",\"records\":%" PRIu64 ",\"busiest_second\":%" PRIu64 ",\"busiest_second_of_recovery\":%" PRIu64
+	       ",\"recovery_s\":%.1f,\"server_cpu_ms_per_batch\":%.3f,\"generator_cpu_s\":%.1f}\n",
+	       options.agents, options.tls ? "true" : "false", options.interval_ms, options.records, acknowledged,
+	       at_ms(0.5), at_ms(0.95), at_ms(0.99), at_ms(1), statuses[2], statuses[4], statuses[5], failures,
+	       reconnects, records_sent, busiest, busiest_back, recovery_s,
+	       server_s * 1e3,
+	       (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+		       (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6);
+}
+
 int main(int argc, char **argv)
 {
-	uint64_t interval_ns, end_ns, ramp_ns, steady, recovery = 0;
-	struct rusage usage;
+	uint64_t interval_ns, end_ns, ramp_ns, busiest, busiest_back = 0, acknowledged;
+	double server_s, recovery_s = 0;
+	uint64_t stored;
 
 	options_read(argc, argv);
 	setrlimit(RLIMIT_NOFILE, &(struct rlimit){options.agents + 100, options.agents + 100});
@@ -536,31 +675,18 @@ int main(int argc, char **argv)
 	for (unsigned long i = 0; i < options.agents; i++)
 		agents[i].due_ns = start_ns + ramp_ns * i / options.agents;
 	measure_ns = start_ns + ramp_ns + interval_ns;
+	run_until(measure_ns);
+	server_s = server_cpu_s();
+	stored = statuses[2];
 	end_ns = measure_ns + options.seconds * S;
 	run_until(end_ns);
-	steady = rate_max(measure_ns, end_ns);
-	if (options.outage_batches) {
-		uint64_t back_ns = clock_boot_ns();
-
-		for (unsigned long i = 0; i < options.agents; i++) {
-			hang_up(&agents[i], (uint64_t)randombytes_uniform((uint32_t)options.retry_limit_s * 1000) * MS);
-			agents[i].backlog = (uint32_t)options.outage_batches;
-		}
-		end_ns = back_ns + (options.retry_limit_s + 30) * S;
-		run_until(end_ns);
-		recovery = rate_max(back_ns, end_ns);
-	}
-	qsort(latencies, latency_count, sizeof(*latencies), compare);
-	getrusage(RUSAGE_SELF, &usage);
-	printf("{\"agents\":%lu,\"tls\":%s,\"interval_ms\":%lu,\"records_per_batch\":%lu,\"acknowledged\":%" PRIu64
-	       ",\"p50_ms\":%.1f,\"p95_ms\":%.1f,\"p99_ms\":%.1f,\"max_ms\":%.1f,\"status_2xx\":%" PRIu64
-	       ",\"status_4xx\":%" PRIu64 ",\"status_5xx\":%" PRIu64 ",\"failures\":%" PRIu64 ",\"reconnects\":%" PRIu64
-	       ",\"records\":%" PRIu64 ",\"busiest_second\":%" PRIu64 ",\"busiest_second_of_recovery\":%" PRIu64
-	       ",\"generator_cpu_s\":%.1f}\n",
-	       options.agents, options.tls ? "true" : "false", options.interval_ms, options.records, latency_count,
-	       at_ms(0.5), at_ms(0.95), at_ms(0.99), at_ms(1), statuses[2], statuses[4], statuses[5], failures,
-	       reconnects, records_sent, steady, recovery,
-	       (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
-		       (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6);
+	stored = statuses[2] - stored;
+	server_s = stored ? (server_cpu_s() - server_s) / (double)stored : 0;
+	acknowledged = latency_count;
+	busiest = rate_max(measure_ns, end_ns);
+	measure_ns = UINT64_MAX; // what comes now is not counted with it
+	if (options.outage_batches)
+		recovery_s = recovery_run(&busiest_back);
+	report(server_s, acknowledged, busiest, busiest_back, recovery_s);
 	return 0;
 }

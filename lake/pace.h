@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// How fast batches are stored here, learned from those that were, and what follows from it: which may be let in, and
+// when those that may not should come back. Each of them is given a time of its own, as far from the one before as its
+// batch will take to be stored, so that what was refused together comes back one by one.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct pace {
+	uint64_t batches_per_s, bytes_per_s; // of bodies as they are sent
+	uint64_t window_ns; // when what is being counted began
+	uint64_t batches, bytes; // since
+	bool rested; // there was a moment in it with nothing to do
+	uint64_t slot_ns; // the next time that nobody was given
+};
+
+enum { PACE_SMALL_BYTES = 64 << 10 }; // of a body that is let in even when what is there takes long
+
+void pace_begin(struct pace *pace, uint64_t now_ns);
+
+// So much was stored; waiting: more is there to do.
+void pace_note(struct pace *pace, uint64_t now_ns, uint64_t batches, uint64_t bytes, bool waiting);
+
+// May a body of so many bytes be let in beside those that wait? A large one only while what waits is stored within a
+// second, so that the small ones of hosts that keep up need not wait for those that catch up.
+bool pace_allows(const struct pace *pace, uint64_t bytes, uint64_t waiting_bytes);
+
+// Seconds after which a batch of so many bytes should come back, from 1 to 300.
+unsigned int pace_retry_s(struct pace *pace, uint64_t now_ns, uint64_t bytes, uint64_t waiting_bytes);

@@ -403,13 +403,14 @@ static int datalake_open(struct datalake *datalake)
 
 static int datalake_run(struct datalake *datalake)
 {
-	int code = datalake_open(datalake), result;
 	char store[512];
+	int code, result;
 
+	store_url_shown(datalake->options.store, store, sizeof(store));
+	code = datalake_open(datalake);
 	if (code)
 		return code;
 	link_print(datalake);
-	store_url_shown(datalake->options.store, store, sizeof(store));
 	log_info("taking batches into %s", store);
 	result = loop_run(datalake->loop);
 	if (result < 0)
@@ -439,11 +440,11 @@ static void datalake_close(struct datalake *datalake)
 	config_free(datalake->config);
 }
 
-static int subcommand(struct args *args, const struct datalake_options *options)
+static int subcommand(struct args *args, struct datalake_options *options)
 {
 	static const struct {
 		const char *word;
-		int (*function)(struct args *args, const struct datalake_options *options);
+		int (*function)(struct args *args, struct datalake_options *options);
 	} words[] = {
 		{"token", datalake_token},   {"link", datalake_link},	{"certificate", datalake_certificate},
 		{"backup", datalake_backup}, {"check", datalake_check}, {"migrate", datalake_migrate},

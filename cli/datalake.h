@@ -35,22 +35,27 @@ int datalake_config_read(struct args *args, struct config *config, const char *f
 const char *datalake_store_directory(const struct datalake_options *options);
 
 // With root's rights: makes the state directory where it is missing, gives it to the user, and becomes that user for
-// good. Without: makes it. 0 or -errno, printed.
-int datalake_become(const struct datalake_options *options);
+// good; where the user cannot get to it, it is entered first, and options name it as ".". Without: makes it. 0 or
+// -errno, printed.
+int datalake_become(struct datalake_options *options);
 
-// Becomes the owner of the state directory, so that what a command writes there the server can read. -errno, printed.
-int datalake_become_owner(const struct datalake_options *options);
+// Becomes the owner of the state directory, so that what a command writes there the server can read; root's stays
+// root's. -errno, printed.
+int datalake_become_owner(struct datalake_options *options);
+
+// Makes a path absolute, in new memory, since becoming somebody may change where we are. 0 or -errno.
+int datalake_path_fix(char **path);
 
 // "http://127.0.0.1:7070" of the first address that is listened on.
 void datalake_url(const struct datalake_options *options, char *out, size_t size);
 
 // The subcommands: operands begin behind their word.
-int datalake_token(struct args *args, const struct datalake_options *options);
-int datalake_link(struct args *args, const struct datalake_options *options);
-int datalake_backup(struct args *args, const struct datalake_options *options);
-int datalake_check(struct args *args, const struct datalake_options *options);
-int datalake_certificate(struct args *args, const struct datalake_options *options);
-int datalake_migrate(struct args *args, const struct datalake_options *options);
+int datalake_token(struct args *args, struct datalake_options *options);
+int datalake_link(struct args *args, struct datalake_options *options);
+int datalake_backup(struct args *args, struct datalake_options *options);
+int datalake_check(struct args *args, struct datalake_options *options);
+int datalake_certificate(struct args *args, struct datalake_options *options);
+int datalake_migrate(struct args *args, struct datalake_options *options);
 
 // What subcommands read from flags of their own.
 struct datalake_flags {

@@ -36,7 +36,7 @@ static void difference(void *data, const char *sentence)
 	telling->differences++;
 }
 
-int datalake_migrate(struct args *args, const struct datalake_options *options)
+int datalake_migrate(struct args *args, struct datalake_options *options)
 {
 	struct telling telling = {.terminal = isatty(STDERR_FILENO)};
 	const struct migrate_hooks hooks = {.progress = progress, .difference = difference, .data = &telling};

@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // `tracer datalake`: its options, and what follows from them: where it listens, where its state lies, as whom it runs.
 
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <grp.h>
+#include <limits.h>
 #include <pwd.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -124,32 +129,134 @@ static int fail(const char *what, int result)
 
 static int become(uid_t uid, gid_t gid, const char *name)
 {
+	int parent_death = 0;
+
 	if (initgroups(name, gid) < 0 && setgroups(0, NULL) < 0)
 		return -errno;
+	prctl(PR_GET_PDEATHSIG, &parent_death);
 	if (setresgid(gid, gid, gid) < 0 || setresuid(uid, uid, uid) < 0)
 		return -errno;
+	// With the user the kernel forgets that who started us wants us to end with it.
+	prctl(PR_SET_PDEATHSIG, parent_death);
 	return 0;
 }
 
-// Makes a directory that only its user may look into. Given to the user when root made it, now or in an earlier
-// version.
+// Root's files in a directory of root's, of an earlier start as root, say: given to the user with it. Nobody else could
+// have put one there. -EBUSY: a server works with them.
+static int files_give(int fd, uid_t uid, gid_t gid)
+{
+	CLEANUP(cleanup_close) int lock = openat(fd, "lock", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	struct dirent *entry;
+	struct stat info;
+	DIR *directory;
+	int result = 0;
+
+	if (lock >= 0 && flock(lock, LOCK_EX | LOCK_NB) < 0)
+		return -EBUSY;
+	directory = fdopendir(openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+	if (!directory)
+		return -errno;
+	while (!result && (entry = readdir(directory))) {
+		if (fstatat(fd, entry->d_name, &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(info.st_mode) &&
+		    info.st_uid == 0 && info.st_nlink == 1 &&
+		    fchownat(fd, entry->d_name, uid, gid, AT_SYMLINK_NOFOLLOW) < 0)
+			result = -errno;
+	}
+	closedir(directory);
+	return result;
+}
+
+// Makes a directory that only its user may look into. Given to the user, with what is in it, when it is root's.
 static int directory_make(const char *path, uid_t uid, gid_t gid)
 {
-	struct stat stat_now;
+	CLEANUP(cleanup_close) int fd = -1;
 	int result = fs_make_directories(path, 0700);
+	struct stat info;
 
 	if (result < 0)
 		return fail(path, result);
 	if (uid == (uid_t)-1)
 		return 0;
-	if (stat(path, &stat_now) < 0)
+	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0 || fstat(fd, &info) < 0)
 		return fail(path, -errno);
-	if (stat_now.st_uid == 0 && chown(path, uid, gid) < 0)
-		return fail(path, -errno);
+	if (info.st_uid != 0 || uid == 0)
+		return 0;
+	if (!(info.st_mode & 022))
+		result = files_give(fd, uid, gid);
+	if (result == -EBUSY)
+		fprintf(stderr, "tracer datalake: %s: another tracer datalake has this lake open, as root\n", path);
+	else if (result < 0 || fchown(fd, uid, gid) < 0)
+		return fail(path, result < 0 ? result : -errno);
+	return result;
+}
+
+int datalake_path_fix(char **path)
+{
+	char here[PATH_MAX], *whole;
+
+	if (!*path || !**path || **path == '/')
+		return 0;
+	if (!getcwd(here, sizeof(here)))
+		return -errno;
+	if (asprintf(&whole, "%s/%s", here, *path) < 0)
+		return -ENOMEM;
+	free(*path);
+	*path = whole;
 	return 0;
 }
 
-int datalake_become(const struct datalake_options *options)
+// The user cannot get to its own directory from the root, below a home directory of root's, say: it goes there while we
+// still can, and names it from within.
+static int enter(struct datalake_options *options)
+{
+	char **const paths[] = {&options->tls_certificate, &options->tls_key, &options->tls_client_ca,
+				&options->otlp_ca_file};
+	const char *store = datalake_store_directory(options);
+	bool both = store && !strcmp(store, options->state);
+	char *state, *url;
+	int result = 0;
+
+	if (store && !both) {
+		fprintf(stderr, "tracer datalake: %s: the user %s cannot get to it: let it through, or keep state and "
+				"store in one directory\n", options->state, options->user);
+		return -EACCES;
+	}
+	for (size_t i = 0; !result && i < sizeof(paths) / sizeof(paths[0]); i++)
+		result = datalake_path_fix(paths[i]);
+	if (result < 0 || chdir(options->state) < 0)
+		return fail(options->state, result < 0 ? result : -errno);
+	state = strdup(".");
+	url = strdup(both ? "sqlite:." : options->store);
+	if (!state || !url) {
+		free(state);
+		free(url);
+		return fail(options->state, -ENOMEM);
+	}
+	free(options->state);
+	free(options->store);
+	options->state = state;
+	options->store = url;
+	return 0;
+}
+
+// Whether others than root may go through every directory above path.
+static bool path_is_open(const char *path)
+{
+	char above[PATH_MAX];
+	struct stat info;
+
+	if (!realpath(path, above))
+		return true;
+	for (char *slash = strrchr(above, '/'); slash; slash = strrchr(above, '/')) {
+		*slash = 0;
+		if (stat(*above ? above : "/", &info) == 0 && !(info.st_mode & 1))
+			return false;
+	}
+	return true;
+}
+
+int datalake_become(struct datalake_options *options)
 {
 	const char *store = datalake_store_directory(options);
 	const struct passwd *entry = getpwnam(options->user);
@@ -161,19 +268,46 @@ int datalake_become(const struct datalake_options *options)
 		result = directory_make(store, uid, gid);
 	if (result < 0 || uid == (uid_t)-1)
 		return result;
+	if (uid != 0 && !path_is_open(options->state)) {
+		result = enter(options);
+		if (result < 0)
+			return result;
+	}
 	result = become(uid, gid, options->user);
 	return result < 0 ? fail(options->user, result) : 0;
 }
 
-int datalake_become_owner(const struct datalake_options *options)
+// A lake that root keeps as root stays root's: a command does not take it from a server that was started so.
+static bool keeps_root(const char *state)
+{
+	static const char *const names[] = {"tokens.key", "lake.db"};
+	char path[PATH_MAX];
+	struct stat info;
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		snprintf(path, sizeof(path), "%.4000s/%s", state, names[i]);
+		if (lstat(path, &info) == 0 && info.st_uid == 0)
+			return true;
+	}
+	return false;
+}
+
+int datalake_become_owner(struct datalake_options *options)
 {
 	struct stat info;
+	int result = 0;
 
 	if (geteuid() != 0)
 		return 0;
 	// Before the first start of the server there is none yet.
-	if ((stat(options->state, &info) < 0 && errno == ENOENT) || info.st_uid == 0)
+	if (stat(options->state, &info) < 0 || (info.st_uid == 0 && !keeps_root(options->state)))
 		return datalake_become(options);
+	if (info.st_uid == 0)
+		return 0;
+	if (!path_is_open(options->state))
+		result = enter(options);
+	if (result < 0)
+		return result;
 	if (setgroups(0, NULL) < 0 || setresgid(info.st_gid, info.st_gid, info.st_gid) < 0 ||
 	    setresuid(info.st_uid, info.st_uid, info.st_uid) < 0)
 		return fail(options->state, -errno);

@@ -2,11 +2,16 @@
 // `tracer datalake backup` and `check`: a store of its own, beside a running server or without one.
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "cli/datalake.h"
 #include "cli/ui.h"
+#include "core/base/cleanup.h"
 #include "lake/store.h"
 
 static int fail(const char *what, int result, const struct store_error *why)
@@ -19,7 +24,7 @@ static int fail(const char *what, int result, const struct store_error *why)
 	return result == -EACCES || result == -EPERM ? EXIT_REFUSED : EXIT_NO;
 }
 
-static int open_store(const struct datalake_options *options, bool read_only, struct store **ret_store)
+static int open_store(struct datalake_options *options, bool read_only, struct store **ret_store)
 {
 	const struct store_options store_options = {.read_only = read_only};
 	struct store_error why = {0};
@@ -31,8 +36,23 @@ static int open_store(const struct datalake_options *options, bool read_only, st
 	return result < 0 ? fail(options->store, result, &why) : EXIT_OK;
 }
 
-int datalake_backup(struct args *args, const struct datalake_options *options)
+// Where the lake's user may make no file, root makes it for it.
+static int backup_file_make(const char *path, const struct datalake_options *options)
 {
+	struct stat info;
+	int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600), result = 0;
+
+	if (fd < 0)
+		return -errno;
+	if (geteuid() == 0 && stat(options->state, &info) == 0 && fchown(fd, info.st_uid, info.st_gid) < 0)
+		result = -errno;
+	close(fd);
+	return result;
+}
+
+int datalake_backup(struct args *args, struct datalake_options *options)
+{
+	CLEANUP(cleanup_free) char *path = NULL;
 	struct store_backup *backup = NULL;
 	struct store_error why = {0};
 	struct store *store = NULL;
@@ -40,10 +60,18 @@ int datalake_backup(struct args *args, const struct datalake_options *options)
 
 	if (args->operand_count != 2)
 		return args_usage(args, "backup needs the file to write");
+	path = strdup(args->operands[1]);
+	result = path ? datalake_path_fix(&path) : -ENOMEM;
+	if (!result)
+		result = backup_file_make(path, options);
+	if (result < 0)
+		return fail(args->operands[1], result, &why);
 	code = open_store(options, true, &store);
-	if (code)
+	if (code) {
+		unlink(path);
 		return code;
-	result = store_backup_begin(store, args->operands[1], &backup, &why);
+	}
+	result = store_backup_begin(store, path, &backup, &why);
 	while (result >= 0) {
 		result = store_backup_step(backup, &why);
 		if (result == 0)
@@ -51,6 +79,8 @@ int datalake_backup(struct args *args, const struct datalake_options *options)
 	}
 	store_backup_end(backup);
 	store_close(store);
+	if (result < 0 && result != -EEXIST)
+		unlink(path);
 	return result < 0 ? fail(args->operands[1], result, &why) : EXIT_OK;
 }
 
@@ -63,7 +93,7 @@ static void problem_print(void *data, const char *sentence)
 	printf("%s\n", safe);
 }
 
-int datalake_check(struct args *args, const struct datalake_options *options)
+int datalake_check(struct args *args, struct datalake_options *options)
 {
 	struct store_reader *reader = NULL;
 	struct store_error why = {0};

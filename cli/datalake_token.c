@@ -156,7 +156,7 @@ static void tokens_cleanup(struct tokens **tokens)
 	tokens_close(*tokens);
 }
 
-static int tokens_get(const struct datalake_options *options, struct tokens **ret_tokens)
+static int tokens_get(struct datalake_options *options, struct tokens **ret_tokens)
 {
 	int result = datalake_become_owner(options);
 
@@ -166,7 +166,7 @@ static int tokens_get(const struct datalake_options *options, struct tokens **re
 	return result < 0 ? store_fail(options->state, result) : EXIT_OK;
 }
 
-int datalake_token(struct args *args, const struct datalake_options *options)
+int datalake_token(struct args *args, struct datalake_options *options)
 {
 	CLEANUP(tokens_cleanup) struct tokens *tokens = NULL;
 	const char *word = args->operand_count > 1 ? args->operands[1] : "";
@@ -201,7 +201,7 @@ int datalake_link_make(struct tokens *tokens, const char *url, int role, char *o
 	return result;
 }
 
-int datalake_link(struct args *args, const struct datalake_options *options)
+int datalake_link(struct args *args, struct datalake_options *options)
 {
 	CLEANUP(tokens_cleanup) struct tokens *tokens = NULL;
 	enum token_role role = TOKEN_READ;
@@ -223,7 +223,7 @@ int datalake_link(struct args *args, const struct datalake_options *options)
 	return EXIT_OK;
 }
 
-int datalake_certificate(struct args *args, const struct datalake_options *options)
+int datalake_certificate(struct args *args, struct datalake_options *options)
 {
 	struct certificate *certificate;
 	char chain[4096], key[4096], until[32], why[512];

@@ -151,10 +151,6 @@ static struct up_words lake_words(const struct up *up, const char *word, const c
 	up_word(&words, up->listen);
 	up_word(&words, "--log-level");
 	up_word(&words, up->log_level);
-	if (up->as_root) {
-		up_word(&words, "--user");
-		up_word(&words, "root");
-	}
 	return words;
 }
 
@@ -238,6 +234,20 @@ static void stop_one(struct up *up, pid_t *pid, const char *name)
 	wait_for(*pid);
 	*pid = 0;
 	up->code = EXIT_NO;
+}
+
+// Who streams outlives a collector that was killed, to deliver what is left.
+static void group_end(pid_t group)
+{
+	uint64_t until_ns = clock_boot_ns() + STOP_NS;
+
+	while (group > 0 && (kill(-group, 0) == 0 || errno != ESRCH)) {
+		if (clock_boot_ns() > until_ns) {
+			kill(-group, SIGKILL);
+			return;
+		}
+		pause_ms(20);
+	}
 }
 
 static int loop_start(struct up *up)
@@ -348,6 +358,7 @@ static int up_open(struct up *up)
 	if (code)
 		return code;
 	result = collect_start(up);
+	up->collect_group = up->collect;
 	if (result < 0)
 		fprintf(stderr, "tracer up: the collector cannot be started: %s\n", strerror(-result));
 	return result < 0 ? EXIT_REFUSED : EXIT_OK;
@@ -368,30 +379,13 @@ static int up_serve(struct up *up)
 	}
 	up->stopping = true;
 	stop_one(up, &up->collect, "the collector");
+	group_end(up->collect_group);
 	stop_one(up, &up->datalake, "the datalake");
 	loop_free(up->loop);
 	return code ? code : up->code;
 }
 
 // ---- where things lie ----------------------------------------------------------------------------
-
-// Another user could get to it. Below a home directory of root's nobody else can: the datalake then stays root, without
-// any of root's rights.
-static bool reachable(const char *directory)
-{
-	char path[UP_PATH_SIZE];
-	struct stat info;
-
-	for (size_t i = 1; directory[i - 1] && i < sizeof(path); i++) {
-		if (directory[i] != '/' && directory[i])
-			continue;
-		memcpy(path, directory, i);
-		path[i] = 0;
-		if (stat(path, &info) == 0 && !(info.st_mode & 1))
-			return false;
-	}
-	return true;
-}
 
 // The demo takes the next port that is free.
 static void port_choose(struct up *up)
@@ -421,7 +415,6 @@ static int places(struct up *up, const char *directory)
 		if (*directory == '/' || !getcwd(real, sizeof(real) / 2))
 			real[0] = 0;
 		snprintf(up->directory, sizeof(up->directory), "%s%s%s", real, *real ? "/" : "", directory);
-		up->as_root = geteuid() == 0 && !reachable(up->directory);
 		snprintf(up->lake, sizeof(up->lake), "%.400s/lake", up->directory);
 		snprintf(up->spool, sizeof(up->spool), "%.400s/spool", up->directory);
 		snprintf(up->token_file, sizeof(up->token_file), "%.400s/ingest.token", up->directory);

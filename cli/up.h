@@ -25,9 +25,9 @@ struct up {
 	char socket[UP_PATH_SIZE], processes_socket[UP_PATH_SIZE]; // empty: the usual ones
 	char directory[UP_PATH_SIZE]; // empty: the usual places
 	struct loop *loop;
-	pid_t datalake, collect; // 0: does not run
+	pid_t datalake, collect;
+	pid_t collect_group; // the collector and who streams for it // 0: does not run
 	int input; // what the next child reads; -1: what we do
-	bool as_root; // the datalake stays root
 	bool interrupted;
 	bool stopping;
 	int code;

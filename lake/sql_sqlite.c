@@ -95,6 +95,31 @@ static void budget_shutdown(void *data)
 	(void)data;
 }
 
+// SQLite makes paths absolute. One that begins with ./ is meant so: its user may reach its directory from within only.
+static int (*path_whole)(sqlite3_vfs *, const char *, int, char *);
+
+static int path_as_named(sqlite3_vfs *vfs, const char *path, int size, char *out)
+{
+	if (strncmp(path, "./", 2) != 0 || strlen(path) >= (size_t)size)
+		return path_whole(vfs, path, size, out);
+	memcpy(out, path, strlen(path) + 1);
+	return SQLITE_OK;
+}
+
+static void paths_setup(void)
+{
+	static sqlite3_vfs vfs;
+	const sqlite3_vfs *base = sqlite3_vfs_find(NULL);
+
+	if (!base || path_whole)
+		return;
+	vfs = *base;
+	vfs.zName = "tracer";
+	path_whole = vfs.xFullPathname;
+	vfs.xFullPathname = path_as_named;
+	sqlite3_vfs_register(&vfs, 1);
+}
+
 int sql_sqlite_setup(void)
 {
 	static const sqlite3_mem_methods methods = {
@@ -109,6 +134,7 @@ int sql_sqlite_setup(void)
 	static bool done;
 
 	done = done || sqlite3_config(SQLITE_CONFIG_MALLOC, &methods) == SQLITE_OK;
+	paths_setup();
 	return done ? 0 : -EBUSY;
 }
 

@@ -88,8 +88,8 @@ struct store_upkeep {
 // "retention").
 int store_maintain(struct store *store, uint64_t now_ns, struct store_upkeep *ret_upkeep, struct store_error *error);
 
-// A whole copy at path (which must not exist), while writing goes on between the calls of step.
-// 0 done, 1 call again, -errno.
+// A whole copy at path (which must not exist, or be empty), while writing goes on between the calls of step, or in
+// another process. 0 done, 1 call again, -errno: what is at path then is of no use.
 struct store_backup;
 int store_backup_begin(struct store *store, const char *path, struct store_backup **ret_backup,
 		       struct store_error *error);

@@ -12,6 +12,7 @@
 
 #include "core/base/cleanup.h"
 #include "core/base/fs.h"
+#include "core/base/text.h"
 
 enum { MOUNTINFO_MAX = 16 << 20 };
 
@@ -33,23 +34,6 @@ enum cgroup_controller cgroup_controller_find(const char *name, size_t length)
 const char *cgroup_controller_name(enum cgroup_controller controller)
 {
 	return controller < CGROUP_CONTROLLER_END ? controller_names[controller] : NULL;
-}
-
-// Octal escapes of mountinfo: space, tab, newline and backslash.
-static void unescape(char *text)
-{
-	char *to = text;
-
-	for (const char *from = text; *from; to++) {
-		if (from[0] == '\\' && from[1] >= '0' && from[1] <= '3' && from[2] >= '0' && from[2] <= '7' &&
-		    from[3] >= '0' && from[3] <= '7') {
-			*to = (char)((from[1] - '0') << 6 | (from[2] - '0') << 3 | (from[3] - '0'));
-			from += 4;
-		} else {
-			*to = *from++;
-		}
-	}
-	*to = 0;
 }
 
 // Takes this mount for the controller unless one that shows more of the hierarchy is known.
@@ -99,8 +83,8 @@ static int read_line(struct cgroup_mounts *mounts, char *line)
 		fields[i] = strtok_r(NULL, " ", &save);
 	if (!fields[4])
 		return 0;
-	unescape(fields[3]);
-	unescape(fields[4]);
+	text_unescape(fields[3]);
+	text_unescape(fields[4]);
 	if (type[6])
 		return take_mount(mounts, CGROUP_UNIFIED, fields[3], fields[4]);
 	for (name = options ? strtok_r(options, ",", &save) : NULL; name && !error; name = strtok_r(NULL, ",", &save)) {

@@ -52,18 +52,13 @@ static const int allowed[] = {
 
 static const int deadly[] = {
 	PRIVS_DEADLY_TO_ALL
-	SYS_bpf,	SYS_perf_event_open,
+	SYS_bpf,
+	SYS_perf_event_open,
 	-1,
 };
 
 static const struct privs_checked checked[] = {
-	// No new executable memory.
-	{SYS_mmap, 2, PROT_EXEC, 1, {0}},
-	{SYS_mprotect, 2, PROT_EXEC, 1, {0}},
-	// Threads, not processes.
-	{SYS_clone, 0, CLONE_THREAD | CLONE_VM, 1, {CLONE_THREAD | CLONE_VM}},
-	// The internet, and nothing local.
-	{SYS_socket, 0, ~0U, 2, {AF_INET, AF_INET6}},
+	PRIVS_CHECKED_OF_A_PEER
 	// Is it a terminal? Is there more to read?
 	{SYS_ioctl, 1, ~0U, 4, {0x5401, 0x5413, 0x541b, 0x5421}},
 	{SYS_prctl, 0, ~0U, 2, {PR_SET_NAME, PR_GET_NAME}},

@@ -54,5 +54,15 @@ struct privs_tables {
 	SYS_chroot, SYS_setns, SYS_unshare, SYS_reboot, SYS_keyctl, SYS_add_key, SYS_setuid, SYS_setgid, \
 	SYS_setresuid, SYS_setresgid,
 
+// What a process that only speaks to the internet may give these calls: the head of its table.
+#define PRIVS_CHECKED_OF_A_PEER \
+	/* no new executable memory */ \
+	{SYS_mmap, 2, PROT_EXEC, 1, {0}}, \
+	{SYS_mprotect, 2, PROT_EXEC, 1, {0}}, \
+	/* threads, not processes */ \
+	{SYS_clone, 0, CLONE_THREAD | CLONE_VM, 1, {CLONE_THREAD | CLONE_VM}}, \
+	/* the internet, and nothing local */ \
+	{SYS_socket, 0, ~0U, 2, {AF_INET, AF_INET6}},
+
 extern const struct privs_tables privs_tables_collect, privs_tables_stream, privs_tables_datalake, privs_tables_fetch,
 	privs_tables_update;

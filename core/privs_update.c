@@ -19,13 +19,7 @@ static const int fetch_allowed[] = {
 };
 
 static const struct privs_checked fetch_checked[] = {
-	// No new executable memory.
-	{SYS_mmap, 2, PROT_EXEC, 1, {0}},
-	{SYS_mprotect, 2, PROT_EXEC, 1, {0}},
-	// Threads, not processes.
-	{SYS_clone, 0, CLONE_THREAD | CLONE_VM, 1, {CLONE_THREAD | CLONE_VM}},
-	// The internet, and nothing local.
-	{SYS_socket, 0, ~0U, 2, {AF_INET, AF_INET6}},
+	PRIVS_CHECKED_OF_A_PEER
 	{SYS_ioctl, 1, ~0U, 2, {0x541b, 0x5421}},
 	{SYS_prctl, 0, ~0U, 3, {PR_SET_NAME, PR_GET_NAME, PR_SET_PDEATHSIG}},
 	{.number = -1},

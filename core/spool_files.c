@@ -307,32 +307,13 @@ int spool_segment_seal(int dir_fd, enum spool_class class, struct spool_segment 
 	return 0;
 }
 
-// Reads the start of a small file. Whoever delivers may write here too, so a link or a fifo is refused, not followed.
-static int small_read(int dir_fd, const char *name, char *out, size_t size, size_t *ret_size)
-{
-	CLEANUP(cleanup_close)
-	int fd = openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
-	struct stat info;
-	ssize_t got;
-
-	if (fd < 0)
-		return -errno;
-	if (fstat(fd, &info) < 0 || !S_ISREG(info.st_mode))
-		return -EBADMSG;
-	got = pread(fd, out, size, 0);
-	if (got < 0)
-		return -errno;
-	*ret_size = (size_t)got;
-	return 0;
-}
-
 int spool_state_read(int dir_fd, struct spool_state *ret_state)
 {
 	char text[2 * SPOOL_STATE_LINE];
 	struct spool_state state, best = {0};
 	bool found = false;
 	size_t size;
-	int result = small_read(dir_fd, SPOOL_STATE_FILE, text, sizeof(text), &size);
+	int result = fs_read_untrusted_at(dir_fd, SPOOL_STATE_FILE, text, sizeof(text), &size);
 
 	if (result < 0)
 		return result;
@@ -362,7 +343,7 @@ int spool_cursor_read(int dir_fd, struct spool_cursor *ret_cursor)
 
 	if (stream_fd < 0)
 		return errno == ENOTDIR || errno == ELOOP ? -EBADMSG : -errno;
-	result = small_read(stream_fd, SPOOL_CURSOR_FILE, text, sizeof(text), &size);
+	result = fs_read_untrusted_at(stream_fd, SPOOL_CURSOR_FILE, text, sizeof(text), &size);
 	if (result < 0)
 		return result;
 	if (spool_cursor_decode(text, size, &cursor) < 0 || cursor.delivered > cursor.acked)

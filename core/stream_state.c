@@ -82,22 +82,16 @@ static bool same(yyjson_val *object, const char *key, const char *text)
 
 static int identity_read(int state_fd, struct buf *text)
 {
-	CLEANUP(cleanup_close)
-	int fd = openat(state_fd, IDENTITY_FILE, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
-	struct stat info;
-	ssize_t got;
+	size_t size;
+	int result;
 
-	if (fd < 0)
-		return -errno;
-	if (fstat(fd, &info) < 0 || !S_ISREG(info.st_mode))
-		return -EBADMSG;
 	if (buf_reserve(text, IDENTITY_MAX) < 0)
 		return -ENOMEM;
-	got = pread(fd, text->data, IDENTITY_MAX, 0);
-	if (got < 0)
-		return -errno;
-	text->length = (size_t)got;
-	text->data[got] = 0;
+	result = fs_read_untrusted_at(state_fd, IDENTITY_FILE, text->data, IDENTITY_MAX, &size);
+	if (result < 0)
+		return result;
+	text->length = size;
+	text->data[size] = 0;
 	return 0;
 }
 

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "core/base/cleanup.h"
+#include "core/base/text.h"
 
 enum { MOUNTINFO_MAX = 16 << 20, SCAN_MAX = 8192, DEPTH_MAX = 64 };
 
@@ -40,22 +41,6 @@ static bool in_list(const char *const *list, const char *name)
 		if (!strcmp(*list, name))
 			return true;
 	return false;
-}
-
-void io_unescape(char *text)
-{
-	char *to = text;
-
-	for (const char *from = text; *from; to++) {
-		if (from[0] == '\\' && from[1] >= '0' && from[1] <= '3' && from[2] >= '0' && from[2] <= '7' &&
-		    from[3] >= '0' && from[3] <= '7') {
-			*to = (char)((from[1] - '0') << 6 | (from[2] - '0') << 3 | (from[3] - '0'));
-			from += 4;
-		} else {
-			*to = *from++;
-		}
-	}
-	*to = 0;
 }
 
 void io_mounts_open(struct io_mounts *mounts, const char *proc, const char *sys)
@@ -108,8 +93,8 @@ static bool parse_line(char *text, struct line *ret_line)
 	line.id = (uint32_t)strtoul(fields[0], NULL, 10);
 	line.parent = (uint32_t)strtoul(fields[1], NULL, 10);
 	line.path = fields[4];
-	io_unescape(line.path);
-	io_unescape(line.source);
+	text_unescape(line.path);
+	text_unescape(line.source);
 	*ret_line = line;
 	return true;
 }

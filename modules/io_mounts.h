@@ -45,5 +45,3 @@ void io_mounts_write(struct io_mounts *mounts, struct json *json);
 // modules/io_netfs.c
 void io_nfs_write(struct io_mounts *mounts, struct json *json);
 void io_lustre_write(struct io_mounts *mounts, struct json *json);
-// Decodes the octal escapes of mountinfo and mountstats in place.
-void io_unescape(char *text);

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "core/base/cleanup.h"
+#include "core/base/text.h"
 #include "modules/io_mounts.h"
 
 enum { MOUNTSTATS_MAX = 4 << 20, NFS_MAX = 64, LUSTRE_MAX = 32, STATS_MAX = 65536 };
@@ -61,7 +62,7 @@ static bool take_word(const char *line, size_t length, const char *marker, char 
 		return false;
 	memcpy(to, word, word_length);
 	to[word_length] = 0;
-	io_unescape(to);
+	text_unescape(to);
 	return true;
 }
 

@@ -78,6 +78,24 @@ static int parse_u64(const char *text, size_t length, uint64_t *ret_value)
 	return 0;
 }
 
+int fs_read_untrusted_at(int dir_fd, const char *name, void *out, size_t size, size_t *ret_size)
+{
+	CLEANUP(cleanup_close)
+	int fd = openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+	struct stat info;
+	ssize_t got;
+
+	if (fd < 0)
+		return -errno;
+	if (fstat(fd, &info) < 0 || !S_ISREG(info.st_mode))
+		return -EBADMSG;
+	got = pread(fd, out, size, 0);
+	if (got < 0)
+		return -errno;
+	*ret_size = (size_t)got;
+	return 0;
+}
+
 int fs_read_u64_at(int dir_fd, const char *path, uint64_t *ret_value)
 {
 	CLEANUP(cleanup_close) int fd = openat(dir_fd, path, O_RDONLY | O_CLOEXEC);

@@ -12,6 +12,10 @@
 int fs_read(const char *path, size_t max, struct buf *buf);
 int fs_read_at(int dir_fd, const char *path, size_t max, struct buf *buf);
 
+// The first bytes, at most size, of a file in a directory where others may write: a link or a fifo is refused
+// (-ELOOP, -EBADMSG), not followed or waited for.
+int fs_read_untrusted_at(int dir_fd, const char *name, void *out, size_t size, size_t *ret_size);
+
 // A file that holds one number ("max" gives UINT64_MAX). -EINVAL when it holds anything else.
 int fs_read_u64_at(int dir_fd, const char *path, uint64_t *ret_value);
 

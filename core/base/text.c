@@ -29,6 +29,22 @@ uint64_t text_scaled(uint64_t value, uint64_t factor)
 	return value == TEXT_UNKNOWN || __builtin_mul_overflow(value, factor, &product) ? TEXT_UNKNOWN : product;
 }
 
+void text_unescape(char *text)
+{
+	char *to = text;
+
+	for (const char *from = text; *from; to++) {
+		if (from[0] == '\\' && from[1] >= '0' && from[1] <= '3' && from[2] >= '0' && from[2] <= '7' &&
+		    from[3] >= '0' && from[3] <= '7') {
+			*to = (char)((from[1] - '0') << 6 | (from[2] - '0') << 3 | (from[3] - '0'));
+			from += 4;
+		} else {
+			*to = *from++;
+		}
+	}
+	*to = 0;
+}
+
 const char *text_next_line(const char *line)
 {
 	const char *end = strchr(line, '\n');

@@ -20,6 +20,9 @@ uint64_t text_key_number(const char *text, const char *key);
 // value * factor; unknown stays unknown, an overflow becomes it.
 uint64_t text_scaled(uint64_t value, uint64_t factor);
 
+// Undoes in place the octal escapes of a mount table: blank, tab, newline, backslash (proc_pid_mountinfo(5)).
+void text_unescape(char *text);
+
 // The start of the line after this one, or the end of the text.
 const char *text_next_line(const char *line);
 

@@ -18,6 +18,8 @@ enum { TABLE_SLOTS = 512, IMAGES_MAX = 4096, KEYS_MAX = 256 };
 
 struct member_table {
 	int16_t slots[TABLE_SLOTS]; // column + 1; 0 is free
+	uint8_t required[SCHEMA_COLUMNS_MAX]; // columns that a record must have
+	unsigned required_count;
 };
 
 static struct member_table tables[ENTITY_END];
@@ -33,30 +35,6 @@ static size_t member_hash(const char *name, size_t length)
 	return (hash ^ hash >> 9) % TABLE_SLOTS;
 }
 
-// Names are short, where a call of musl's memcmp costs more than looking: whole words that overlap at the end. Both
-// have length bytes.
-static bool same_name(const char *a, const char *b, size_t length)
-{
-	uint64_t left, right;
-
-	if (length < 8) {
-		for (size_t i = 0; i < length; i++) {
-			if (a[i] != b[i])
-				return false;
-		}
-		return true;
-	}
-	for (size_t i = 0; i + 8 < length; i += 8) {
-		memcpy(&left, a + i, 8);
-		memcpy(&right, b + i, 8);
-		if (left != right)
-			return false;
-	}
-	memcpy(&left, a + length - 8, 8);
-	memcpy(&right, b + length - 8, 8);
-	return left == right;
-}
-
 static void tables_fill(void)
 {
 	for (int id = 0; id < ENTITY_END; id++) {
@@ -70,6 +48,8 @@ static void tables_fill(void)
 			while (tables[id].slots[at])
 				at = (at + 1) % TABLE_SLOTS;
 			tables[id].slots[at] = (int16_t)(i + 1);
+			if (!(entity->columns[i].flags & SCHEMA_N))
+				tables[id].required[tables[id].required_count++] = (uint8_t)i;
 		}
 	}
 }
@@ -85,7 +65,7 @@ static int member_find(enum schema_entity_id id, const char *name, size_t length
 		int column = tables[id].slots[at] - 1;
 
 		if (entity->columns[column].name_length == length &&
-		    same_name(entity->columns[column].name, name, length))
+		    lake_same_bytes(entity->columns[column].name, name, length))
 			return column;
 	}
 	return -1;
@@ -246,7 +226,7 @@ static int decode_image(struct lake_batch *batch, yyjson_val *value, struct lake
 		size_t length = yyjson_get_len(key);
 
 		for (size_t i = 0; i < sizeof(image_members) / sizeof(image_members[0]); i++) {
-			if (image_members[i].length != length || !same_name(image_members[i].name, name, length))
+			if (image_members[i].length != length || !lake_same_bytes(image_members[i].name, name, length))
 				continue;
 			status = decode_image_member(batch, &image_members[i], yyjson_obj_iter_get_val(key), image,
 						     error);
@@ -303,9 +283,8 @@ static int decode_blocked(struct lake_batch *batch, yyjson_val *value, struct la
 	return status;
 }
 
-// Only what is not exact is kept.
-static int decode_quality(struct lake_batch *batch, yyjson_val *value, const struct lake_text **ret_text,
-			  struct decode_error *error)
+int decode_quality(struct lake_batch *batch, yyjson_val *value, const struct lake_text **ret_text,
+		   struct decode_error *error)
 {
 	yyjson_obj_iter each = yyjson_obj_iter_with(value);
 	struct json json;
@@ -383,12 +362,12 @@ static int decode_member(struct lake_batch *batch, struct lake_row *row, int col
 static int decode_required(const struct lake_row *row, struct decode_error *error)
 {
 	const struct schema_entity *entity = &schema_entities[row->entity];
+	const struct member_table *table = &tables[row->entity];
 
-	for (unsigned i = 0; i < entity->column_count; i++) {
-		const struct schema_column *column = &entity->columns[i];
+	for (unsigned r = 0; r < table->required_count; r++) {
+		const struct schema_column *column = &entity->columns[table->required[r]];
 
-		if ((column->flags & (SCHEMA_R | SCHEMA_N)) == SCHEMA_R &&
-		    lake_slot_is_null(row->slot[i], (enum schema_type)column->type))
+		if (lake_slot_is_null(row->slot[table->required[r]], (enum schema_type)column->type))
 			return decode_fail(error, column->name, "is missing or null");
 	}
 	return 0;
@@ -412,7 +391,7 @@ int decode_row(struct lake_batch *batch, enum schema_entity_id id, yyjson_val *r
 
 		if (expected < entity->column_count && entity->columns[expected].name_length == length &&
 		    (entity->columns[expected].flags & SCHEMA_R) &&
-		    same_name(entity->columns[expected].name, name, length))
+		    lake_same_bytes(entity->columns[expected].name, name, length))
 			column = (int)expected;
 		else
 			column = member_find(id, name, length);
@@ -425,7 +404,7 @@ int decode_row(struct lake_batch *batch, enum schema_entity_id id, yyjson_val *r
 			row->has_keys = true;
 		}
 	}
-	if (status == 0)
+	if (status == 0 && id != ENTITY_PROCESSES)
 		status = decode_required(row, error);
 	if (status == 0)
 		*ret_row = row;
@@ -479,36 +458,40 @@ static int decode_keys(struct lake_batch *batch, const struct lake_row *process,
 }
 
 // A container is told of once in a batch; its other processes only name it.
-static int decode_process_container(struct lake_batch *batch, const struct lake_row *process, yyjson_val *container,
+static int decode_process_container(struct lake_batch *batch, const struct lake_row *process,
 				    struct decode_error *error)
 {
 	const union lake_slot *slot = process->slot;
+	const struct lake_text *container = slot[PROCESSES_container].text;
 	struct lake_row *row;
+	yyjson_doc *doc;
+	int status;
 
 	if (!lake_batch_new_cgroup(batch, slot[PROCESSES_cgroup].text))
 		return 0;
 	row = lake_batch_row(batch, ENTITY_CONTAINERS, process->sequence);
-	if (!row)
+	doc = row ? yyjson_read(container->bytes, container->length, 0) : NULL;
+	if (!doc)
 		return -ENOMEM;
 	row->slot[CONTAINERS_id].u64 = slot[PROCESSES_cgroup_id].u64;
 	row->slot[CONTAINERS_cgroup].text = slot[PROCESSES_cgroup].text;
 	row->slot[CONTAINERS_host].text = slot[PROCESSES_host].text;
-	return decode_container(batch, container, row->slot, error);
+	status = decode_container(batch, yyjson_doc_get_root(doc), row->slot, error);
+	yyjson_doc_free(doc);
+	return status;
 }
 
 // --- kinds ---------------------------------------------------------------------------
 
-static int decode_process(struct lake_batch *batch, yyjson_val *record, uint64_t sequence, bool opening,
-			  struct decode_error *error)
+int decode_process_row(struct lake_batch *batch, struct lake_row *row, bool opening, struct decode_error *error)
 {
-	struct lake_row *row;
-	union lake_slot *slot;
-	yyjson_val *keys;
-	int status = decode_row(batch, ENTITY_PROCESSES, record, sequence, &row, error);
+	union lake_slot *slot = row->slot;
+	int status;
 
+	pthread_once(&tables_once, tables_fill);
+	status = decode_required(row, error);
 	if (status < 0)
 		return status;
-	slot = row->slot;
 	if (!slot[PROCESSES_boot].text)
 		return decode_fail(error, "boot", "is missing or null");
 	row->open = opening || slot[PROCESSES_end_ns].u64 == LAKE_NULL;
@@ -521,12 +504,25 @@ static int decode_process(struct lake_batch *batch, yyjson_val *record, uint64_t
 			slot[PROCESSES_task_id].u64 =
 				lake_batch_id_task(batch, slot[PROCESSES_run_id].u64, slot[PROCESSES_task].text);
 	}
-	if (slot[PROCESSES_cgroup].text)
-		slot[PROCESSES_cgroup_id].u64 = lake_batch_id_cgroup(batch, slot[PROCESSES_cgroup].text);
-	if (slot[PROCESSES_cgroup].text && slot[PROCESSES_container].text)
-		status = decode_process_container(batch, row, yyjson_obj_get(record, "container"), error);
+	if (!slot[PROCESSES_cgroup].text)
+		return 0;
+	slot[PROCESSES_cgroup_id].u64 = lake_batch_id_cgroup(batch, slot[PROCESSES_cgroup].text);
+	return slot[PROCESSES_container].text ? decode_process_container(batch, row, error) : 0;
+}
+
+static int decode_process(struct lake_batch *batch, yyjson_val *record, uint64_t sequence, bool opening,
+			  struct decode_error *error)
+{
+	struct lake_row *row;
+	yyjson_val *keys;
+	int status = decode_row(batch, ENTITY_PROCESSES, record, sequence, &row, error);
+
+	if (status == 0)
+		status = decode_process_row(batch, row, opening, error);
+	if (status < 0)
+		return status;
 	keys = row->has_keys ? yyjson_obj_get(record, "join") : NULL;
-	return status == 0 && keys && slot[PROCESSES_run].text ? decode_keys(batch, row, keys, error) : status;
+	return keys && row->slot[PROCESSES_run].text ? decode_keys(batch, row, keys, error) : 0;
 }
 
 static int decode_event(struct lake_batch *batch, yyjson_val *record, uint64_t sequence, struct decode_error *error)

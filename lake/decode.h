@@ -7,6 +7,8 @@
 
 #include "lake/rows.h"
 
+enum { DECODE_SLACK = 32 }; // bytes behind the text of decode_usual() that may be read
+
 struct decode_error {
 	char member[64]; // which member is wrong; empty: the record as a whole
 	char text[128]; // what is wrong with it, for people
@@ -17,3 +19,8 @@ struct decode_error {
 // Missing or wrong: kind, time_ns, host or boot; the identity of a process; a member of the wrong type. A number
 // that does not fit its column becomes null and is counted in batch->values_out_of_range.
 int decode_record(struct lake_batch *batch, yyjson_val *record, uint64_t sequence, struct decode_error *error);
+
+// The same for a line of NDJSON at line, if it is a process record as the collector writes it: 1, with ret_next behind
+// its newline. 0 when it is not, or is none that would be taken: ask decode_record(); the batch is unchanged but for
+// memory. end[-1] must be a newline, and DECODE_SLACK bytes behind end be readable.
+int decode_usual(struct lake_batch *batch, const char *line, const char *end, uint64_t sequence, const char **ret_next);

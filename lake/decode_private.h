@@ -14,7 +14,15 @@ int decode_text(struct lake_batch *batch, yyjson_val *value, const char *member,
 // NULL when memory is out.
 const struct lake_text *decode_json(struct lake_batch *batch, yyjson_val *value);
 
-// The members that the entity has, whatever their order.
+// Only what is not exact is kept.
+int decode_quality(struct lake_batch *batch, yyjson_val *value, const struct lake_text **ret_text,
+		   struct decode_error *error);
+
+// What follows from the members of a process, once its row has them: ids, the row of its container. -EBADMSG when one
+// that must be there is not.
+int decode_process_row(struct lake_batch *batch, struct lake_row *row, bool opening, struct decode_error *error);
+
+// The members that the entity has, whatever their order. Of a process, decode_process_row() looks for missing ones.
 int decode_row(struct lake_batch *batch, enum schema_entity_id id, yyjson_val *record, uint64_t sequence,
 	       struct lake_row **ret_row, struct decode_error *error);
 

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,6 +25,8 @@ struct lake_cache {
 	const struct lake_text *texts[TEXT_SLOTS];
 	struct cached_id ids[ID_SLOTS];
 	const struct lake_text *cgroups[CGROUP_SLOTS];
+	const struct lake_text *last[LAKE_LAST_TEXTS];
+	const struct lake_text *workspace, *host_id;
 };
 
 const char *const lake_image_value_names[IMAGE_VALUES] = {
@@ -45,7 +48,9 @@ static int batch_fill(struct lake_batch *batch, const char *workspace, const cha
 	if (!batch->workspace || !batch->host_id)
 		return -ENOMEM;
 	batch->host = lake_id_host(workspace, host_id);
-	return 0;
+	batch->cache->workspace = lake_batch_intern(batch, workspace, strlen(workspace));
+	batch->cache->host_id = lake_batch_intern(batch, host_id, strlen(host_id));
+	return batch->cache->workspace && batch->cache->host_id ? 0 : -ENOMEM;
 }
 
 int lake_batch_begin(struct lake_batch *batch, const char *workspace, const char *host_id)
@@ -173,7 +178,7 @@ const struct lake_text *lake_batch_intern(struct lake_batch *batch, const char *
 	if (length > INTERN_MAX)
 		return lake_batch_text(batch, bytes, length);
 	slot = &batch->cache->texts[hash_bytes(bytes, length) % TEXT_SLOTS];
-	if (!*slot || (*slot)->length != length || memcmp((*slot)->bytes, bytes, length) != 0) {
+	if (!*slot || (*slot)->length != length || !lake_same_bytes((*slot)->bytes, bytes, length)) {
 		const struct lake_text *text = lake_batch_text(batch, bytes, length);
 
 		if (!text || text->length != length)
@@ -181,6 +186,26 @@ const struct lake_text *lake_batch_intern(struct lake_batch *batch, const char *
 		*slot = text;
 	}
 	return *slot;
+}
+
+const struct lake_text *lake_batch_plain(struct lake_batch *batch, const char *bytes, size_t length)
+{
+	struct lake_text *text;
+
+	if (length > UINT32_MAX)
+		return NULL;
+	text = arena_alloc(&batch->arena, sizeof(*text) + length + 1);
+	if (!text)
+		return NULL;
+	*text = (struct lake_text){.length = (uint32_t)length};
+	memcpy(text->bytes, bytes, length);
+	text->bytes[length] = '\0';
+	return text;
+}
+
+const struct lake_text **lake_batch_last_texts(struct lake_batch *batch)
+{
+	return batch->cache->last;
 }
 
 static uint64_t batch_id(struct lake_batch *batch, char kind, uint64_t outer, const struct lake_text *text)
@@ -255,7 +280,7 @@ bool lake_slot_is_null(union lake_slot slot, enum schema_type type)
 	}
 }
 
-void lake_row_clear(union lake_slot *slot, const struct schema_entity *entity)
+static void slots_clear(union lake_slot *slot, const struct schema_entity *entity)
 {
 	for (unsigned i = 0; i < entity->column_count; i++) {
 		switch (entity->columns[i].type) {
@@ -275,11 +300,32 @@ void lake_row_clear(union lake_slot *slot, const struct schema_entity *entity)
 	}
 }
 
+static union lake_slot cleared[ENTITY_END][SCHEMA_COLUMNS_MAX];
+static uint8_t owners[ENTITY_END][2]; // columns workspace and host_id; 0: it has none
+static pthread_once_t cleared_once = PTHREAD_ONCE_INIT;
+
+static void cleared_fill(void)
+{
+	for (int id = 0; id < ENTITY_END; id++) {
+		int workspace = schema_column_find(&schema_entities[id], "workspace");
+		int host_id = schema_column_find(&schema_entities[id], "host_id");
+
+		slots_clear(cleared[id], &schema_entities[id]);
+		owners[id][0] = (uint8_t)(workspace > 0 ? workspace : 0);
+		owners[id][1] = (uint8_t)(host_id > 0 ? host_id : 0);
+	}
+}
+
+void lake_row_clear(union lake_slot *slot, const struct schema_entity *entity)
+{
+	pthread_once(&cleared_once, cleared_fill);
+	memcpy(slot, cleared[entity - schema_entities], entity->column_count * sizeof(*slot));
+}
+
 struct lake_row *lake_batch_row(struct lake_batch *batch, enum schema_entity_id entity, uint64_t sequence)
 {
 	const struct schema_entity *schema = &schema_entities[entity];
 	struct lake_row *row;
-	int column;
 
 	if (grow(&batch->rows, batch->row_count, &batch->row_room) < 0)
 		return NULL;
@@ -288,12 +334,10 @@ struct lake_row *lake_batch_row(struct lake_batch *batch, enum schema_entity_id 
 		return NULL;
 	*row = (struct lake_row){.sequence = sequence, .entity = (uint8_t)entity};
 	lake_row_clear(row->slot, schema);
-	// Column 1 and 2 of nearly all: the table decides.
-	column = schema->columns[1].name_length == 9 ? 1 : schema_column_find(schema, "workspace");
-	row->slot[column].text = lake_batch_intern(batch, batch->workspace, strlen(batch->workspace));
-	column = schema->columns[2].name_length == 7 ? 2 : schema_column_find(schema, "host_id");
-	if (column >= 0)
-		row->slot[column].text = lake_batch_intern(batch, batch->host_id, strlen(batch->host_id));
+	if (owners[entity][0])
+		row->slot[owners[entity][0]].text = batch->cache->workspace;
+	if (owners[entity][1])
+		row->slot[owners[entity][1]].text = batch->cache->host_id;
 	batch->rows[batch->row_count++] = row;
 	return row;
 }

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "core/base/arena.h"
 #include "core/base/json.h"
@@ -125,6 +126,38 @@ const struct lake_text *lake_batch_text(struct lake_batch *batch, const char *by
 
 // The same, remembered: equal texts of a batch become one object most of the time.
 const struct lake_text *lake_batch_intern(struct lake_batch *batch, const char *bytes, size_t length);
+
+// The same without a look at the bytes: printable ASCII only.
+const struct lake_text *lake_batch_plain(struct lake_batch *batch, const char *bytes, size_t length);
+
+// For whoever decodes: room for as many texts met in this batch, NULL at its start.
+enum { LAKE_LAST_TEXTS = 96 };
+const struct lake_text **lake_batch_last_texts(struct lake_batch *batch);
+
+// Texts are short, where a call of musl's memcmp costs more than looking: whole words that overlap at the end. Both
+// have length bytes.
+static inline bool lake_same_bytes(const char *a, const char *b, size_t length)
+{
+	uint64_t left, right;
+
+	if (length < 8) {
+		for (size_t i = 0; i < length; i++) {
+			if (a[i] != b[i])
+				return false;
+		}
+		return true;
+	}
+	for (size_t i = 0; i + 8 < length; i += 8) {
+		memcpy(&left, a + i, 8);
+		memcpy(&right, b + i, 8);
+		if (left != right)
+			return false;
+	}
+	memcpy(&left, a + length - 8, 8);
+	memcpy(&right, b + length - 8, 8);
+	return left == right;
+}
+
 // Images as the JSON of docs/records.md, appended.
 void lake_images_json(const struct lake_image *images, size_t count, struct json *json);
 

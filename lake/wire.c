@@ -13,11 +13,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <yyjson.h>
-#include <zlib.h>
 
 #include "core/base/crc.h"
 #include "core/spool_format.h"
 #include "lake/decode.h"
+#include "lake/inflate.h"
 
 #define SEQUENCE_MAX ((uint64_t)INT64_MAX)
 
@@ -157,54 +157,20 @@ int wire_digest_check(const struct wire_headers *headers, const char *body, size
 	return 0;
 }
 
-static int inflate_grow(struct buf *out, struct wire_error *error)
-{
-	size_t room = out->capacity > out->length ? out->capacity - out->length - 1 : 0;
-	size_t more = out->length ? out->length : 64 * 1024;
-
-	if (room > 0)
-		return 0;
-	if (out->length > WIRE_DECODED_MAX)
-		return refuse(error, -E2BIG, 413, "too_large", "the batch inflates to more than %d bytes; split it",
-			      WIRE_DECODED_MAX);
-	if (buf_reserve(out, more) < 0)
-		return refuse(error, -ENOMEM, 503, "memory", "out of memory");
-	return 0;
-}
-
 int wire_inflate(const char *body, size_t length, struct buf *out, struct wire_error *error)
 {
-	z_stream stream = {.next_in = (unsigned char *)(uintptr_t)body, .avail_in = (uInt)length};
-	int result = 0, state;
-
-	// 16: gzip and nothing else.
-	if (inflateInit2(&stream, 15 + 16) != Z_OK)
+	_Static_assert((int)INFLATE_SLACK >= (int)DECODE_SLACK, "what is inflated can be read at once");
+	switch (gzip_inflate(body, length, WIRE_DECODED_MAX, out)) {
+	case 0:
+		return 0;
+	case -E2BIG:
+		return refuse(error, -E2BIG, 413, "too_large", "the batch inflates to more than %d bytes; split it",
+			      WIRE_DECODED_MAX);
+	case -ENOMEM:
 		return refuse(error, -ENOMEM, 503, "memory", "out of memory");
-	do {
-		size_t room;
-
-		result = inflate_grow(out, error);
-		if (result < 0)
-			break;
-		room = out->capacity - out->length - 1;
-		stream.next_out = (unsigned char *)out->data + out->length;
-		stream.avail_out = (uInt)room;
-		state = inflate(&stream, Z_NO_FLUSH);
-		out->length += room - stream.avail_out;
-		if (state == Z_MEM_ERROR)
-			result = refuse(error, -ENOMEM, 503, "memory", "out of memory");
-		else if (state != Z_OK && state != Z_STREAM_END)
-			result = refuse(error, -EBADMSG, 400, "encoding", "the body is no whole gzip stream");
-	} while (!result && state != Z_STREAM_END);
-	if (!result && stream.avail_in > 0)
-		result = refuse(error, -EBADMSG, 400, "encoding", "there is something behind the gzip stream");
-	if (!result && out->length > WIRE_DECODED_MAX)
-		result = refuse(error, -E2BIG, 413, "too_large", "the batch inflates to more than %d bytes; split it",
-				WIRE_DECODED_MAX);
-	if (!result)
-		out->data[out->length] = 0;
-	inflateEnd(&stream);
-	return result;
+	default:
+		return refuse(error, -EBADMSG, 400, "encoding", "the body is no whole gzip stream and nothing else");
+	}
 }
 
 // ---- frames and holes --------------------------------------------------------------------------
@@ -278,11 +244,6 @@ static int record_take(struct walk *walk, const char *text, size_t length, uint6
 	yyjson_doc *doc;
 	int result;
 
-	if (length > WIRE_RECORD_MAX)
-		return record_error(walk, sequence, "schema", "", "it is longer than 1048576 bytes");
-	if (walk->records >= WIRE_RECORDS_MAX)
-		return refuse(walk->error, -E2BIG, 413, "too_large", "the batch holds more than %d records; split it",
-			      WIRE_RECORDS_MAX);
 	doc = json_read(walk, text, length, &error);
 	if (!doc && error.code == YYJSON_READ_ERROR_MEMORY_ALLOCATION)
 		return refuse(walk->error, -ENOMEM, 503, "memory", "out of memory");
@@ -295,6 +256,22 @@ static int record_take(struct walk *walk, const char *text, size_t length, uint6
 		return record_error(walk, sequence, "schema", why.member, why.text);
 	walk->records++;
 	return 0;
+}
+
+// The record at text, of a frame that ends at end, in a newline; ret_next is behind its own.
+static int line_take(struct walk *walk, const char *text, const char *end, uint64_t sequence, const char **ret_next)
+{
+	bool taken = decode_usual(walk->batch, text, end, sequence, ret_next) == 1;
+
+	if (!taken)
+		*ret_next = (const char *)memchr(text, '\n', (size_t)(end - text)) + 1;
+	if (*ret_next - text > WIRE_RECORD_MAX + 1)
+		return record_error(walk, sequence, "schema", "", "it is longer than 1048576 bytes");
+	if (walk->records >= WIRE_RECORDS_MAX)
+		return refuse(walk->error, -E2BIG, 413, "too_large", "the batch holds more than %d records; split it",
+			      WIRE_RECORDS_MAX);
+	walk->records += taken;
+	return taken ? 0 : record_take(walk, text, (size_t)(*ret_next - 1 - text), sequence);
 }
 
 static int frame_take(struct walk *walk)
@@ -318,13 +295,12 @@ static int frame_take(struct walk *walk)
 	end = text + frame.bytes;
 	if (crc32c(0, text, (size_t)frame.bytes) != frame.crc)
 		return frame_error(walk, "the records of a frame do not match their CRC");
+	if (frame.records > 0 && (text == end || end[-1] != '\n'))
+		return frame_error(walk, "a frame does not end with a newline");
 	for (uint64_t i = 0; i < frame.records && !result; i++) {
-		const char *newline = memchr(text, '\n', (size_t)(end - text));
-
-		if (!newline)
+		if (text == end)
 			return frame_error(walk, "a frame holds fewer records than it says");
-		result = record_take(walk, text, (size_t)(newline - text), frame.first + i);
-		text = newline + 1;
+		result = line_take(walk, text, end, frame.first + i, &text);
 	}
 	if (result < 0)
 		return result;

@@ -51,7 +51,8 @@ bool wire_host_valid(const char *host_id);
 int wire_digest_check(const struct wire_headers *headers, const char *body, size_t length, struct wire_error *error);
 
 // Appends the inflated body: one gzip member and nothing behind it. -EBADMSG, -E2BIG (over WIRE_DECODED_MAX) or
-// -ENOMEM, and error. At most twice the limit is ever held.
+// -ENOMEM, and error. Its CRC-32 is not looked at: the digest covers the bytes as sent, each frame's CRC-32C those that
+// come out. DECODE_SLACK zeros follow.
 int wire_inflate(const char *body, size_t length, struct buf *out, struct wire_error *error);
 
 // Memory of one thread for reading records; zeroed it is empty.
@@ -62,6 +63,7 @@ struct wire_memory {
 void wire_memory_free(struct wire_memory *memory);
 
 // Fills the batch (lake_batch_begin() was called) from frames and holes, which must cover first..last in order and
-// without overlap. -EBADMSG or -ENOMEM, and error; the batch is then of no use.
+// without overlap. -EBADMSG or -ENOMEM, and error; the batch is then of no use. DECODE_SLACK bytes behind the text must
+// be readable.
 int wire_walk(const struct wire_headers *headers, const char *text, size_t length, struct wire_memory *memory,
 	      struct lake_batch *batch, struct wire_error *error);

@@ -12,6 +12,7 @@
 #include "core/base/buf.h"
 #include "core/base/crc.h"
 #include "core/spool_format.h"
+#include "lake/decode.h"
 #include "lake/wire.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -89,6 +90,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	made = body_make(data + 1, size - 1, &body);
 	headers.last = data[0] == '*' && made ? made : 1 + data[0] % 16;
+	MUST(buf_reserve(&body, DECODE_SLACK) == 0);
 	MUST(lake_batch_begin(&batch, "default", "11111111-2222-4333-8444-555555555555") == 0);
 	result = wire_walk(&headers, body.data ? body.data : "", body.length, &memory, &batch, &error);
 	MUST(result == 0 || (error.status >= 400 && error.code && error.text[0]));

@@ -139,6 +139,7 @@ static void sqlite_close(struct store *base)
 	struct sqlite_store *store = sqlite_store_of(base);
 
 	writer_statements_close(store);
+	free(store->gathered);
 	aggregates_free(&store->aggregates);
 	dictionary_free(&store->dictionary);
 	living_forget(store);

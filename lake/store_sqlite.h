@@ -32,6 +32,7 @@ enum process_place {
 
 enum process_place process_place(unsigned column);
 const uint8_t *process_places(void); // of all columns
+const uint8_t *process_context_columns(unsigned *ret_count); // those of PLACE_CONTEXT and PLACE_CONTEXT_DICTIONARY
 
 // The SQL expression of a column over processes_N AS p and contexts_N AS c.
 void process_expression(struct buf *sql, unsigned column, uint64_t partition);
@@ -54,6 +55,7 @@ struct aggregates {
 	sqlite3_stmt *save[ENTITY_END], *change[ENTITY_END]; // a whole row; one that is there
 };
 
+struct gathered; // store_sqlite_sum.c
 struct dictionary_text;
 struct dictionary_context;
 struct dictionary {
@@ -77,6 +79,7 @@ struct sqlite_store {
 	bool failed; // the last transaction was rolled back: caches are empty
 	struct sqlite_partition partition; // the one written to
 	struct aggregates aggregates;
+	struct gathered *gathered; // of the batch being written; NULL until there is one
 	struct dictionary dictionary;
 	uint64_t revision; // of the transaction being written
 	uint64_t *living; // set of fingerprints of processes in `living`; 0 is free
@@ -171,10 +174,6 @@ int dictionary_context(struct sqlite_store *store, const union lake_slot *slot, 
 
 void aggregates_free(struct aggregates *aggregates);
 void aggregates_forget(struct aggregates *aggregates);
-// Adds (sign 1) or takes away (sign -1) what one process brings to all that it belongs to.
-bool aggregate_failed(const struct lake_row *row);
-int aggregate_process(struct sqlite_store *store, struct lake_batch *batch, const struct lake_row *row, int sign,
-		      struct store_error *error);
 int aggregate_host(struct sqlite_store *store, struct lake_batch *batch, const struct lake_row *row_or_null,
 		   struct store_error *error);
 int aggregate_container(struct sqlite_store *store, struct lake_batch *batch, const struct lake_row *row,
@@ -184,6 +183,19 @@ int aggregate_batch(struct sqlite_store *store, struct lake_batch *batch, uint64
 		    uint64_t lost, struct store_error *error);
 // Writes what moved.
 int aggregates_flush(struct sqlite_store *store, struct store_error *error);
+
+// --- store_sqlite_sum.c
+
+bool aggregate_failed(const struct lake_row *row);
+// Adds (sign 1) or takes away (sign -1) what one process brings to all that it belongs to, after what was gathered.
+int aggregate_process(struct sqlite_store *store, struct lake_batch *batch, const struct lake_row *row, int sign,
+		      struct store_error *error);
+// The same for one that ended, gathered with others of the batch until gathered_flush(), which comes before the batch's
+// rows go. ret_context: what dictionary_context() gives.
+int gathered_add(struct sqlite_store *store, struct lake_batch *batch, const struct lake_row *row,
+		 uint64_t *ret_context, struct store_error *error);
+int gathered_flush(struct sqlite_store *store, struct store_error *error);
+void gathered_forget(struct sqlite_store *store);
 
 // --- store_sqlite_series.c
 

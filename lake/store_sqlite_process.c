@@ -281,15 +281,13 @@ static int ended_bind(struct sqlite_store *store, const struct lake_row *row, st
 	return status;
 }
 
-static int ended_write(struct sqlite_store *store, const struct lake_row *row, uint64_t host, struct store_error *error)
+static int ended_write(struct sqlite_store *store, const struct lake_row *row, uint64_t context,
+		       struct store_error *error)
 {
 	struct sqlite_partition *partition = &store->partition;
 	const union lake_slot *slot = row->slot;
-	uint64_t context;
-	int status = dictionary_context(store, slot, host, &context, error);
+	int status;
 
-	if (status < 0)
-		return status;
 	buf_reset(&store->scratch);
 	images_pack(row->images, row->image_count, slot[PROCESSES_start_ns].u64, slot[PROCESSES_tool].text,
 		    &store->scratch);
@@ -311,17 +309,30 @@ static int ended_write(struct sqlite_store *store, const struct lake_row *row, u
 	return 0;
 }
 
+// One that was never heard of before: nearly all.
+static int ended_store(struct sqlite_store *store, struct lake_batch *batch, const struct lake_row *row,
+		       struct store_error *error)
+{
+	uint64_t context;
+	int status = gathered_add(store, batch, row, &context, error);
+
+	if (status == 0)
+		status = series_amounts(store, batch, row, NULL, aggregate_failed(row), error);
+	return status < 0 ? status : ended_write(store, row, context, error);
+}
+
 int process_store(struct sqlite_store *store, struct lake_batch *batch, struct lake_row *row, struct store_error *error)
 {
 	uint64_t print = fingerprint(batch->host, row->slot[PROCESSES_pid].u64, row->slot[PROCESSES_start_boot_ns].u64);
 	bool known = living_may_have(store, print);
 	struct lake_row *before = NULL;
-	uint64_t key = 0, id;
+	uint64_t key = 0, id, context;
 	int status = 0;
 
-	if (known || row->open)
-		key = lake_id_process(batch->host, row->slot[PROCESSES_boot].text->bytes, row->slot[PROCESSES_pid].u64,
-				      row->slot[PROCESSES_start_boot_ns].u64);
+	if (!known && !row->open)
+		return ended_store(store, batch, row, error);
+	key = lake_id_process(batch->host, row->slot[PROCESSES_boot].text->bytes, row->slot[PROCESSES_pid].u64,
+			      row->slot[PROCESSES_start_boot_ns].u64);
 	if (known)
 		status = living_find(store, batch, key, &before, error);
 	if (status == 0 && before)
@@ -334,7 +345,9 @@ int process_store(struct sqlite_store *store, struct lake_batch *batch, struct l
 		return status;
 	if (!row->open) {
 		status = before ? living_delete(store, key, error) : 0;
-		return status < 0 ? status : ended_write(store, row, batch->host, error);
+		if (status == 0)
+			status = dictionary_context(store, row->slot, batch->host, &context, error);
+		return status < 0 ? status : ended_write(store, row, context, error);
 	}
 	id = before ? before->slot[PROCESSES_id].u64 : store->partition.next_id++;
 	if (living_note(store, print) < 0)

@@ -19,6 +19,12 @@ static const uint8_t in_context[] = {
 	PROCESSES_cgroup_id,
 };
 
+const uint8_t *process_context_columns(unsigned *ret_count)
+{
+	*ret_count = sizeof(in_context);
+	return in_context;
+}
+
 static enum process_place place_of(unsigned column)
 {
 	enum schema_type type = (enum schema_type)schema_entities[ENTITY_PROCESSES].columns[column].type;

@@ -12,6 +12,7 @@
 
 static void forget_all(struct sqlite_store *store)
 {
+	gathered_forget(store);
 	aggregates_forget(&store->aggregates);
 	dictionary_forget(&store->dictionary);
 	series_forget(store);
@@ -191,6 +192,8 @@ static int batch_store(struct sqlite_store *store, struct lake_batch *batch, str
 	if (batch->last <= acked)
 		return 0;
 	status = rows_store(store, batch, acked, &records, &lost, error);
+	if (status == 0)
+		status = gathered_flush(store, error);
 	if (status == 0)
 		status = aggregate_batch(store, batch, batch->last, records, lost, error);
 	if (status == 0)

@@ -78,7 +78,7 @@ int store_put(struct store *store, enum schema_entity_id entity, struct lake_row
 	      struct store_error *error);
 
 struct store_upkeep {
-	uint64_t processes_removed, points_removed, rollups_removed, aggregates_removed;
+	uint64_t processes_removed, points_removed, rollups_removed, aggregates_removed; // rollups: steps
 	uint64_t bytes; // of the store now
 	bool more; // there is more to do: call again soon
 };

@@ -6,12 +6,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "lake/sql_sqlite.h"
 #include "lake/store_sqlite.h"
 
 static char directory[64];
@@ -77,6 +79,15 @@ static void sleep_us(unsigned us)
 	nanosleep(&(struct timespec){.tv_nsec = (long)us * 1000}, NULL);
 }
 
+static uint64_t number(struct store *store, const char *sql)
+{
+	struct store_error error;
+	uint64_t value = 0;
+
+	assert_int_equal(sqlite_number(sqlite_store_of(store)->db, sql, &value, &error), 0);
+	return value;
+}
+
 // --- killed ------------------------------------------------------------------------------
 
 // Writes until it is killed, and tells each acknowledgement.
@@ -123,6 +134,9 @@ static void test_killed(void **state)
 		child = fork();
 		if (child == 0)
 			write_on(pipes[1], acked + 1);
+		// Every other one while it writes for sure, however slow this machine is.
+		if (turn % 2)
+			poll(&(struct pollfd){.fd = pipes[0], .events = POLLIN}, 1, 30000);
 		sleep_us(20000 + turn * 7919 % 90000);
 		kill(child, SIGKILL);
 		assert_int_equal(waitpid(child, &status, 0), child);
@@ -154,7 +168,7 @@ static void test_killed(void **state)
 static void test_killed_while_made(void **state)
 {
 	(void)state;
-	for (unsigned turn = 0; turn < 30; turn++) {
+	for (unsigned turn = 0; turn < 10; turn++) {
 		struct cases_batch b;
 		struct store *store;
 		int status;
@@ -166,7 +180,7 @@ static void test_killed_while_made(void **state)
 			store_close(cases_open(0));
 			_exit(0);
 		}
-		sleep_us(turn * 1500);
+		sleep_us(turn * 4500);
 		kill(child, SIGKILL);
 		assert_int_equal(waitpid(child, &status, 0), child);
 		store = cases_open(0);
@@ -174,6 +188,63 @@ static void test_killed_while_made(void **state)
 		cases_process(&b, 1, "r", "t", "");
 		assert_int_equal(cases_write(store, &b).acked, 1);
 		check_sound(store);
+		store_close(store);
+	}
+}
+
+static unsigned events_left;
+
+static int kill_at_event(unsigned what, void *context, void *statement, void *more)
+{
+	(void)what;
+	(void)context;
+	(void)statement;
+	(void)more;
+	if (events_left-- == 0)
+		raise(SIGKILL);
+	return 0;
+}
+
+static int watch_statements(sqlite3 *db, char **message, const void *api)
+{
+	(void)message;
+	(void)api;
+	return sqlite3_trace_v2(db, SQLITE_TRACE_STMT, kill_at_event, NULL);
+}
+
+// Killed before each statement that brings an empty file, which is version 0, to this version: the next start
+// finds either version, whole.
+static void test_killed_at_each_statement(void **state)
+{
+	bool done = false;
+
+	(void)state;
+	for (unsigned at = 0; !done; at++) {
+		struct cases_batch b;
+		struct store *store;
+		uint64_t version;
+		int status;
+		pid_t child;
+
+		cases_fresh();
+		child = fork();
+		if (child == 0) {
+			sql_sqlite_setup();
+			events_left = at;
+			sqlite3_auto_extension((void (*)(void))watch_statements);
+			store_close(cases_open(0));
+			_exit(0);
+		}
+		assert_int_equal(waitpid(child, &status, 0), child);
+		done = WIFEXITED(status);
+		assert_true(done ? WEXITSTATUS(status) == 0 && at > 20 : WTERMSIG(status) == SIGKILL);
+		store = cases_open(0);
+		version = number(store, "PRAGMA user_version");
+		assert_int_equal(version, SQLITE_STORE_VERSION);
+		cases_begin(&b, "w", "host-1", 7, 1);
+		cases_process(&b, 1, "r", "t", "");
+		assert_int_equal(cases_write(store, &b).acked, 1);
+		assert_int_equal(cases_count(store, ENTITY_RUNS, "w"), 1);
 		store_close(store);
 	}
 }
@@ -333,12 +404,87 @@ static void test_retention(void **state)
 	store_close(store);
 }
 
+// Upkeep on that day until there is nothing more to do.
+static void keep_on_day(struct store *store, unsigned day)
+{
+	struct store_upkeep upkeep = {.more = true};
+	struct store_error error;
+
+	for (int i = 0; i < 500 && upkeep.more; i++)
+		assert_int_equal(store_maintain(store, CASES_START + day * 86400 * CASES_SECOND, &upkeep, &error), 0);
+	assert_false(upkeep.more);
+}
+
+static uint64_t gone(struct store *store, const char *why)
+{
+	char sql[200];
+
+	snprintf(sql, sizeof(sql), "SELECT sum(count) FROM gaps WHERE workspace='w' AND reason='%s'", why);
+	return number(store, sql);
+}
+
+// Each thing goes on the day after its age, not before, and what goes is told to those whose it was.
+static void test_ages(void **state)
+{
+	static const char *const levels[] = {"roll-ups of 10 s past their age", "roll-ups of 1 min past their age",
+					     "roll-ups of 1 h past their age"};
+	uint64_t steps[3];
+	struct cases_batch b;
+	struct store *store;
+
+	(void)state;
+	keep = (struct store_retention){.points_s = 2 * 86400, .rollup_10s_s = 4 * 86400, .rollup_1min_s = 6 * 86400,
+					.rollup_1h_s = 8 * 86400, .aggregates_s = 10 * 86400, .processes_s = 12 * 86400};
+	store = cases_open(0);
+	cases_host_samples(store, 1, 0, 3000);
+	cases_begin(&b, "w", "host-1", 7, 3001);
+	cases_process(&b, 3001, "r", "t", "");
+	cases_addf(&b, "{\"kind\":\"oom\",\"time_ns\":%llu,\"host\":\"h\",\"boot\":\"b\",\"pid\":3001}",
+		   (unsigned long long)CASES_START);
+	cases_addf(&b, "{\"kind\":\"gap\",\"time_ns\":%llu,\"host\":\"h\",\"boot\":\"b\",\"room\":\"ring\","
+		       "\"reason\":\"full\",\"count\":3}", (unsigned long long)CASES_START);
+	cases_write(store, &b);
+	keep_on_day(store, 1);
+	assert_int_equal(number(store, "SELECT sum(count) FROM chunks"), 9000 + number(store, "SELECT sum(count) FROM chunks"
+		" WHERE series_id IN (SELECT id FROM series WHERE kind='run')"));
+	for (int i = 0; i < 3; i++) {
+		static const char *const sums[] = {"SELECT sum(count) FROM rollups WHERE level=10",
+						   "SELECT sum(count) FROM rollups WHERE level=60",
+						   "SELECT sum(count) FROM rollups WHERE level=3600"};
+
+		steps[i] = number(store, sums[i]);
+		assert_true(steps[i] > 0);
+	}
+	assert_int_equal(number(store, "SELECT count(*) FROM gaps WHERE room='retention'"), 0);
+	keep_on_day(store, 3);
+	assert_int_equal(number(store, "SELECT count(*) FROM chunks"), 0);
+	assert_true(gone(store, "points past their age") >= 9000);
+	for (unsigned i = 0; i < 3; i++) {
+		assert_int_equal(gone(store, levels[i]), 0);
+		keep_on_day(store, 5 + 2 * i + (i == 2)); // a day's span of hours is over a day later
+		assert_int_equal(gone(store, levels[i]), steps[i]);
+	}
+	assert_int_equal(number(store, "SELECT count(*) FROM rollups"), 0);
+	assert_int_equal(cases_count(store, ENTITY_RUNS, "w"), 1);
+	assert_int_equal(cases_count(store, ENTITY_TASKS, "w"), 1);
+	keep_on_day(store, 11);
+	assert_int_equal(cases_count(store, ENTITY_RUNS, "w") + cases_count(store, ENTITY_TASKS, "w") +
+				 cases_count(store, ENTITY_TOOLS, "w"), 0);
+	assert_int_equal(cases_count(store, ENTITY_HOSTS, "w"), 1);
+	assert_int_equal(number(store, "SELECT count(*) FROM gaps WHERE room='ring'"), 1);
+	assert_int_equal(cases_count(store, ENTITY_EVENTS, "w"), 1);
+	keep_on_day(store, 13);
+	assert_int_equal(number(store, "SELECT count(*) FROM gaps WHERE room='ring'"), 0);
+	assert_int_equal(cases_count(store, ENTITY_EVENTS, "w"), 0);
+	store_close(store);
+}
+
 static void test_cap(void **state)
 {
 	struct store_upkeep upkeep = {.more = true};
 	struct store_error error;
 	struct store *store;
-	uint64_t gone;
+	uint64_t dropped;
 
 	(void)state;
 	keep.bytes_max = 700000;
@@ -349,12 +495,13 @@ static void test_cap(void **state)
 	for (int i = 0; i < 200 && upkeep.more; i++)
 		assert_int_equal(store_maintain(store, CASES_START + 8 * 86400 * CASES_SECOND, &upkeep, &error), 0);
 	assert_true(upkeep.bytes <= 700000);
-	gone = 8000 - cases_count(store, ENTITY_PROCESSES, "w");
-	assert_true(gone > 0);
-	assert_int_equal(
-		cases_select(store, (struct store_query){.entity = ENTITY_GAPS, .workspace = "w", .sort = -1}, "count")
-			.sum,
-		gone);
+	dropped = 8000 - cases_count(store, ENTITY_PROCESSES, "w");
+	assert_true(dropped > 0);
+	assert_int_equal(number(store, "SELECT sum(count) FROM gaps WHERE workspace='w' AND reason="
+				       "'processes over the size cap'"), dropped);
+	// Two disks and the host itself, a point a second.
+	assert_true(number(store, "SELECT sum(count) FROM gaps WHERE workspace='w' AND reason="
+				  "'points over the size cap'") >= 6000);
 	check_sound(store);
 	store_close(store);
 }
@@ -366,6 +513,8 @@ int main(void)
 		cmocka_unit_test_setup(test_full, fresh),      cmocka_unit_test_setup(test_versions, fresh),
 		cmocka_unit_test_setup(test_backup, fresh),    cmocka_unit_test_setup(test_damage, fresh),
 		cmocka_unit_test_setup(test_retention, fresh), cmocka_unit_test_setup(test_cap, fresh),
+		cmocka_unit_test_setup(test_ages, fresh),
+		cmocka_unit_test_setup(test_killed_at_each_statement, fresh),
 	};
 	int failed;
 

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lake, SQLite: what is dropped, by age and by size, and the gap that tells it. Processes go by partitions, everything
+// else by rows, so many at a time that a slice stays short.
+
+#include <stdio.h>
+#include <string.h>
+
+#include "lake/store_sqlite_upkeep.h"
+
+enum { DELETE_ROWS = 2000 };
+
+// One row a day for each workspace and reason; count is added to it.
+static int gap_write(struct upkeep *upkeep, const char *workspace, const char *what, uint64_t count)
+{
+	static const char *const sql[] = {
+		"UPDATE gaps SET count=count+?3,time_ns=?4,revision=?5 WHERE room='retention' AND workspace=?1"
+		" AND reason=?2 AND time_ns/86400000000000=?4/86400000000000",
+		"INSERT INTO gaps(workspace,room,reason,count,time_ns,revision) VALUES(?1,'retention',?2,?3,?4,?5)",
+	};
+	int status = 0;
+
+	for (size_t i = 0; status == 0 && count && i < 2; i++) {
+		__attribute__((cleanup(cleanup_statement))) sqlite3_stmt *statement = NULL;
+
+		status = sqlite_prepare(upkeep->db, sql[i], false, &statement, upkeep->error);
+		if (status < 0)
+			return status;
+		sqlite3_bind_text(statement, 1, workspace, -1, SQLITE_STATIC);
+		sqlite3_bind_text(statement, 2, what, -1, SQLITE_STATIC);
+		sqlite3_bind_int64(statement, 3, (sqlite3_int64)count);
+		sqlite3_bind_int64(statement, 4, (sqlite3_int64)upkeep->now_ns);
+		sqlite3_bind_int64(statement, 5, (sqlite3_int64)upkeep->store->revision);
+		status = sqlite_step_once(upkeep->db, statement, upkeep->error);
+		if (sqlite3_changes(upkeep->db))
+			break;
+	}
+	return status;
+}
+
+// Whose the processes of a partition are.
+static int gap_of_partition(struct upkeep *upkeep, uint64_t no, const char *why)
+{
+	__attribute__((cleanup(cleanup_statement))) sqlite3_stmt *statement = NULL;
+	char sql[320];
+	int status, step = SQLITE_DONE;
+
+	snprintf(sql, sizeof(sql),
+		 "SELECT (SELECT text FROM texts_%1$llu WHERE no=c.workspace),sum((SELECT count(*) FROM "
+		 "processes_%1$llu p"
+		 " WHERE p.context=c.no)) FROM contexts_%1$llu c GROUP BY 1",
+		 (unsigned long long)no);
+	status = sqlite_prepare(upkeep->db, sql, false, &statement, upkeep->error);
+	while (status == 0 && (step = sqlite3_step(statement)) == SQLITE_ROW)
+		status = gap_write(upkeep, (const char *)sqlite3_column_text(statement, 0), why,
+				   (uint64_t)sqlite3_column_int64(statement, 1));
+	return status == 0 && step != SQLITE_DONE ? sqlite_fail(upkeep->db, upkeep->error, "retention") : status;
+}
+
+// The oldest partition but the one being written, when it is older than day. LAKE_NULL: whatever its age.
+static int processes_drop(struct upkeep *upkeep, uint64_t day, const char *why, bool *ret_dropped)
+{
+	__attribute__((cleanup(cleanup_statement))) sqlite3_stmt *statement = NULL;
+	uint64_t no, rows;
+	int status = sqlite_prepare(upkeep->db, "SELECT no,rows,day FROM partitions WHERE no<? ORDER BY no LIMIT 1",
+				    false, &statement, upkeep->error);
+
+	*ret_dropped = false;
+	if (status < 0)
+		return status;
+	sqlite3_bind_int64(statement, 1, (sqlite3_int64)upkeep->store->partition.no);
+	if (sqlite3_step(statement) != SQLITE_ROW || (uint64_t)sqlite3_column_int64(statement, 2) >= day)
+		return 0;
+	no = (uint64_t)sqlite3_column_int64(statement, 0);
+	rows = (uint64_t)sqlite3_column_int64(statement, 1);
+	sqlite3_reset(statement);
+	status = gap_of_partition(upkeep, no, why);
+	if (status == 0)
+		status = sqlite_partition_drop(upkeep->db, no, upkeep->error);
+	if (status < 0)
+		return status;
+	upkeep->result->processes_removed += rows;
+	*ret_dropped = true;
+	return 0;
+}
+
+// Rows of a table below a bound, at most DELETE_ROWS.
+static int rows_drop(struct upkeep *upkeep, const char *table, const char *key, const char *where, uint64_t bound,
+		     uint64_t *removed)
+{
+	char sql[400];
+	__attribute__((cleanup(cleanup_statement))) sqlite3_stmt *statement = NULL;
+	int status;
+
+	snprintf(sql, sizeof(sql), "DELETE FROM %s WHERE (%s) IN (SELECT %s FROM %s WHERE %s LIMIT %d)", table, key,
+		 key, table, where, DELETE_ROWS);
+	status = sqlite_prepare(upkeep->db, sql, false, &statement, upkeep->error);
+	if (status < 0)
+		return status;
+	sqlite3_bind_int64(statement, 1, (sqlite3_int64)bound);
+	status = sqlite_step_once(upkeep->db, statement, upkeep->error);
+	if (status < 0)
+		return status;
+	*removed += (uint64_t)sqlite3_changes64(upkeep->db);
+	upkeep->result->more |= sqlite3_changes64(upkeep->db) == DELETE_ROWS;
+	return 0;
+}
+
+// Rows of packed points or steps, at most DELETE_ROWS. What was in them is a gap of those whose series they were, and
+// is added to *removed.
+static int packed_drop(struct upkeep *upkeep, const char *table, const char *key, const char *where, uint64_t bound,
+		       const char *why, uint64_t *removed)
+{
+	__attribute__((cleanup(cleanup_statement))) sqlite3_stmt *statement = NULL;
+	char sql[400], workspace[128] = "";
+	uint64_t rows = 0, of_workspace = 0, count;
+	int status, step = SQLITE_DONE;
+
+	snprintf(sql, sizeof(sql),
+		 "DELETE FROM %1$s WHERE (%2$s) IN (SELECT %2$s FROM %1$s WHERE %3$s LIMIT %4$d)"
+		 " RETURNING ifnull((SELECT workspace FROM series s WHERE s.id=series_id),''),count",
+		 table, key, where, DELETE_ROWS);
+	status = sqlite_prepare(upkeep->db, sql, false, &statement, upkeep->error);
+	if (status < 0)
+		return status;
+	sqlite3_bind_int64(statement, 1, (sqlite3_int64)bound);
+	for (; status == 0 && (step = sqlite3_step(statement)) == SQLITE_ROW; rows++) {
+		const char *whose = (const char *)sqlite3_column_text(statement, 0);
+
+		count = (uint64_t)sqlite3_column_int64(statement, 1);
+		*removed += count;
+		if (whose && strcmp(whose, workspace) != 0) {
+			status = gap_write(upkeep, workspace, why, of_workspace);
+			snprintf(workspace, sizeof(workspace), "%s", whose);
+			of_workspace = 0;
+		}
+		of_workspace += count;
+	}
+	if (status == 0 && step != SQLITE_DONE)
+		return sqlite_fail(upkeep->db, upkeep->error, "retention");
+	upkeep->result->more |= rows == DELETE_ROWS;
+	return status < 0 ? status : gap_write(upkeep, workspace, why, of_workspace);
+}
+
+static uint64_t older_than(const struct upkeep *upkeep, uint64_t age_s)
+{
+	uint64_t age_ns = age_s > UINT64_MAX / 1000000000 ? UINT64_MAX : age_s * 1000000000;
+
+	return age_s && upkeep->now_ns > age_ns ? upkeep->now_ns - age_ns : 0;
+}
+
+static int rollups_drop(struct upkeep *upkeep, int level, uint64_t age_s)
+{
+	static const char *const whys[SERIES_LEVELS] = {"roll-ups of 10 s past their age",
+							"roll-ups of 1 min past their age",
+							"roll-ups of 1 h past their age"};
+	char where[64];
+	uint64_t bound_ns = older_than(upkeep, age_s);
+
+	if (!bound_ns)
+		return 0;
+	snprintf(where, sizeof(where), "level=%llu AND span<?1",
+		 (unsigned long long)(series_levels[level].step_ns / 1000000000));
+	return packed_drop(upkeep, "rollups", "level,series_id,span", where, bound_ns / series_levels[level].span_ns,
+			   whys[level], &upkeep->result->rollups_removed);
+}
+
+// Entities whose last process ended long ago and that nothing is part of any more.
+static int aggregates_drop(struct upkeep *upkeep, uint64_t bound_ns)
+{
+	static const char *const tables[][2] = {
+		{"tasks", "run_id,id"}, {"tools", "id"}, {"samples", "id"}, {"containers", "id"}, {"runs", "id"},
+	};
+	uint64_t removed = 0;
+	int status = 0;
+
+	for (size_t i = 0; status == 0 && bound_ns && i < sizeof(tables) / sizeof(tables[0]); i++)
+		status = rows_drop(upkeep, tables[i][0], tables[i][1], "ifnull(end_ns,start_ns)<?1 AND living=0",
+				   bound_ns, &removed);
+	if (removed)
+		aggregates_forget(&upkeep->store->aggregates);
+	upkeep->result->aggregates_removed += removed;
+	return status;
+}
+
+int upkeep_retention(struct upkeep *upkeep)
+{
+	const struct store_retention *keep = &upkeep->store->options.retention;
+	uint64_t bound_ns = older_than(upkeep, keep->processes_s);
+	bool dropped;
+	int status = 0;
+
+	if (bound_ns)
+		status = processes_drop(upkeep, bound_ns / 1000000000 / STORE_DAY_S, "processes past their age",
+					&dropped);
+	if (status == 0 && bound_ns)
+		status = rows_drop(upkeep, "gaps", "id", "time_ns<?1", bound_ns, &(uint64_t){0});
+	if (status == 0 && bound_ns)
+		status = rows_drop(upkeep, "events", "id", "time_ns<?1", bound_ns, &(uint64_t){0});
+	bound_ns = older_than(upkeep, keep->points_s);
+	if (status == 0 && bound_ns)
+		status = packed_drop(upkeep, "chunks", "series_id,minute", "minute<?1", bound_ns / SERIES_MINUTE_NS,
+				     "points past their age", &upkeep->result->points_removed);
+	if (status == 0)
+		status = rollups_drop(upkeep, 0, keep->rollup_10s_s);
+	if (status == 0)
+		status = rollups_drop(upkeep, 1, keep->rollup_1min_s);
+	if (status == 0)
+		status = rollups_drop(upkeep, 2, keep->rollup_1h_s);
+	return status < 0 ? status : aggregates_drop(upkeep, older_than(upkeep, keep->aggregates_s));
+}
+
+static int bytes_used(struct upkeep *upkeep, uint64_t *ret_bytes)
+{
+	uint64_t pages = 0, free_pages = 0, size = 0;
+	int status = sqlite_number(upkeep->db, "PRAGMA page_count", &pages, upkeep->error);
+
+	if (status == 0)
+		status = sqlite_number(upkeep->db, "PRAGMA freelist_count", &free_pages, upkeep->error);
+	if (status == 0)
+		status = sqlite_number(upkeep->db, "PRAGMA page_size", &size, upkeep->error);
+	*ret_bytes = (pages - free_pages) * size;
+	return status;
+}
+
+// Over the cap: points first, then the finest roll-ups, then processes.
+int upkeep_cap(struct upkeep *upkeep)
+{
+	uint64_t most = upkeep->store->options.retention.bytes_max, bytes, removed = 0;
+	bool dropped;
+	int status = bytes_used(upkeep, &bytes);
+
+	upkeep->result->bytes = bytes;
+	if (status < 0 || !most || bytes <= most)
+		return status;
+	upkeep->result->more = true;
+	status = packed_drop(upkeep, "chunks", "series_id,minute", "minute<?1",
+			     (upkeep->now_ns - 2 * UPKEEP_GRACE_NS) / SERIES_MINUTE_NS, "points over the size cap",
+			     &removed);
+	upkeep->result->points_removed += removed;
+	if (status == 0 && removed)
+		return 0;
+	if (status == 0)
+		status = packed_drop(upkeep, "rollups", "level,series_id,span", "level=10 AND span<?1",
+				     (upkeep->now_ns - 2 * UPKEEP_GRACE_NS) / SERIES_MINUTE_NS,
+				     "roll-ups of 10 s over the size cap", &removed);
+	upkeep->result->rollups_removed += removed;
+	if (status < 0 || removed)
+		return status;
+	status = processes_drop(upkeep, LAKE_NULL, "processes over the size cap", &dropped);
+	if (status == 0 && !dropped && upkeep->store->partition.rows)
+		status = sqlite_partition_new(upkeep->store, upkeep->store->partition.day, upkeep->error);
+	else if (!dropped)
+		upkeep->result->more = false; // nothing left that may go
+	return status;
+}

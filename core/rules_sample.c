@@ -15,9 +15,13 @@ static bool ends_with(const char *text, size_t length, const struct ending *endi
 	       !memcmp(text + length - ending->length, ending->text, ending->length);
 }
 
+// Control characters and blanks, and "'`=<>|;&(),: as a set of bits: for each byte of every program's arguments.
 static bool is_separator(char c)
 {
-	return (unsigned char)c <= ' ' || strchr("'\"`=<>|;&(),:", c);
+	static const uint64_t set[4] = { 0x7c0013c5ffffffff, 0x1000000100000000 };
+	unsigned char byte = (unsigned char)c;
+
+	return set[byte / 64] >> byte % 64 & 1;
 }
 
 // Cuts known endings (_R1, .sorted, ...) until none is left.
@@ -57,18 +61,20 @@ void rules_files(const struct rules *rules, const char *args, uint32_t args_size
 		 rules_file_fn *visit, void *context)
 {
 	const char *end = args ? args + args_size : NULL;
-	const char *word = args;
-	bool dotted = false; // every data file's ending has a dot
 
-	for (const char *text = args; text < end; text++) {
-		if (!is_separator(*text)) {
-			dotted = dotted || *text == '.';
-			continue;
-		}
-		if (dotted)
+	// Every data file's ending has a dot: from one to the next, and the word around it.
+	for (const char *text = args, *dot; text < end; text++) {
+		const char *word;
+
+		dot = memchr(text, '.', (size_t)(end - text));
+		if (!dot)
+			return;
+		for (word = dot; word > text && !is_separator(word[-1]); word--)
+			;
+		for (text = dot; text < end && !is_separator(*text); text++)
+			;
+		if (text < end)
 			visit_word(rules, word, (size_t)(text - word), visit, context);
-		word = text + 1;
-		dotted = false;
 	}
 }
 

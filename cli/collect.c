@@ -131,9 +131,15 @@ static int sink_write(void *context, const char *records, size_t length, uint32_
 {
 	struct collect *collect = context;
 
-	spool_pace(collect, SPOOL_TICK_NS);
 	return spool_append(collect->spool, records, length, count,
 			    class == RECORD_SAMPLE ? SPOOL_SAMPLE : SPOOL_PROCESS);
+}
+
+static void sink_flushed(void *context)
+{
+	struct collect *collect = context;
+
+	spool_pace(collect, spool_commit(collect->spool, clock_boot_ns()) ? SPOOL_TICK_NS : SPOOL_REST_NS);
 }
 
 static void on_spool_gap(void *context, const struct spool_gap *gap)
@@ -273,7 +279,7 @@ static int agent_open(struct collect *collect)
 	struct agent_options options;
 	int result;
 
-	collect->sink = (struct agent_sink){ .write = sink_write, .context = collect };
+	collect->sink = (struct agent_sink){ .write = sink_write, .flushed = sink_flushed, .context = collect };
 	agent_options_default(&options);
 	options.loop = collect->loop;
 	options.sinks = &collect->sink;

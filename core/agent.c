@@ -50,6 +50,10 @@ void agent_flush(struct agent *agent)
 {
 	for (int class = 0; class < RECORD_CLASS_END; class++)
 		batch_flush(&agent->batches[class]);
+	for (uint32_t i = 0; i < agent->options.sink_count; i++) {
+		if (agent->options.sinks[i].flushed)
+			agent->options.sinks[i].flushed(agent->options.sinks[i].context);
+	}
 }
 
 static void after_drain(void *context, uint32_t records)

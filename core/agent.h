@@ -25,6 +25,8 @@ struct agent_sink {
 	int (*write)(void *context, const char *records, size_t length, uint32_t count, enum record_class class);
 	// A process ended, after its record was written and before it leaves the table. May be NULL.
 	void (*process_end)(void *context, const struct process *process);
+	// What one look at the rings or one tick had for it was written, perhaps nothing. May be NULL.
+	void (*flushed)(void *context);
 	// Every tick of the agent. May be NULL.
 	void (*tick)(void *context, uint64_t now_boot_ns);
 	void *context;

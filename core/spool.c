@@ -234,8 +234,10 @@ static void recover(struct spool *spool, uint64_t now_ns)
 	spool->failing = false;
 }
 
-static void commit(struct spool *spool, uint64_t now_ns)
+static bool commit(struct spool *spool, uint64_t now_ns)
 {
+	bool waits = false;
+
 	spool_sync_reap(&spool->sync);
 	if (spool->sync.errors != spool->sync_errors_seen) {
 		// The kernel forgets what it could not write once it has said so: what follows goes to a new file.
@@ -244,10 +246,21 @@ static void commit(struct spool *spool, uint64_t now_ns)
 			spool_lane_seal(spool, (enum spool_class) class);
 	}
 	// At half the promised time, as the next tick may come just short of it.
-	for (int class = 0; class < SPOOL_CLASS_END; class ++)
-		if (spool->lane[class].dirty_first && !spool_sync_busy(&spool->sync, class) &&
+	for (int class = 0; class < SPOOL_CLASS_END; class ++) {
+		if (!spool->lane[class].dirty_first)
+			continue;
+		if (!spool_sync_busy(&spool->sync, class) &&
 		    now_ns - spool->lane[class].submitted_ns >= spool->options.group_commit_ns / 2)
 			spool_lane_commit(spool, (enum spool_class) class, now_ns);
+		else
+			waits = true;
+	}
+	return waits;
+}
+
+bool spool_commit(struct spool *spool, uint64_t now_boot_ns)
+{
+	return !spool->attached || commit(spool, now_boot_ns) || spool->failing;
 }
 
 // Somebody may have removed the directory or the file that is being written: writes to it still succeed, unseen.

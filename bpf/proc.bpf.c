@@ -151,7 +151,8 @@ static __always_inline void host_namespaces_learn(const struct task_struct *kthr
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(proc_fork, struct task_struct *parent, struct task_struct *child)
 {
-	struct event_fork event;
+	struct event_counts *counts;
+	struct event_fork *event;
 
 	parent = task_plain(parent);
 	child = task_plain(child);
@@ -162,16 +163,18 @@ int BPF_PROG(proc_fork, struct task_struct *parent, struct task_struct *child)
 		return 0;
 	}
 	filter_inherit(parent->group_leader, child);
-	count_event(RING_LIFECYCLE, EVENT_COUNT_SEEN);
 	if (filter_drops(child)) {
-		count_event(RING_LIFECYCLE, EVENT_COUNT_FILTERED);
+		lifecycle_filtered();
 		return 0;
 	}
-	__builtin_memset(&event, 0, sizeof(event));
-	header_fill(&event.header, EVENT_FORK, sizeof(event));
-	identity_fill(&event.identity, child);
-	namespaces_fill(&event.identity, child);
-	emit_lifecycle(&event, sizeof(event));
+	counts = lifecycle_counts();
+	event = counts ? emit_reserve(counts, sizeof(*event)) : NULL;
+	if (!event)
+		return 0;
+	header_fill(&event->header, EVENT_FORK, sizeof(*event));
+	identity_fill(&event->identity, child);
+	namespaces_fill(&event->identity, child);
+	emit_submit(counts, event);
 	return 0;
 }
 
@@ -241,9 +244,8 @@ int BPF_PROG(proc_exec, struct task_struct *task, int old_pid, struct linux_binp
 	identity_fill(&event->identity, task);
 	namespaces_fill(&event->identity, task);
 	filter_exec(task->group_leader, event->identity.uid, event->identity.cgroup_id, event->identity.comm);
-	count_event(RING_LIFECYCLE, EVENT_COUNT_SEEN);
 	if (filter_drops(task->group_leader)) {
-		count_event(RING_LIFECYCLE, EVENT_COUNT_FILTERED);
+		lifecycle_filtered();
 		return 0;
 	}
 	counters_from_signal(&event->counters, task->signal);
@@ -276,6 +278,7 @@ static __always_inline __u32 exit_status(struct task_struct *task)
 static __always_inline void exit_memory(struct event_exit *event, struct task_struct *task)
 {
 	struct mm_struct *mm = task->mm;
+	struct mm_pages pages;
 	__u64 now, peak;
 
 	event->maxrss_bytes = (__u64)task->signal->maxrss << page_shift;
@@ -284,14 +287,16 @@ static __always_inline void exit_memory(struct event_exit *event, struct task_st
 		mm = task->active_mm;
 		peak = mm ? (__u64)BPF_CORE_READ(mm, hiwater_rss) << page_shift : 0;
 		event->peak_rss_bytes = peak;
+		event->anon_bytes = event->file_bytes = event->shmem_bytes = event->swap_bytes = 0;
 		event->flags |= PROC_EXIT_RSS_BOUND;
 		return;
 	}
 	event->flags |= cpu_count > SUMMED_CPUS_MAX ? PROC_EXIT_MM_READ | PROC_EXIT_RSS_NEAR : PROC_EXIT_MM_READ;
-	event->anon_bytes = (__u64)mm_counter_pages(mm, MM_ANONPAGES, cpu_count) << page_shift;
-	event->file_bytes = (__u64)mm_counter_pages(mm, MM_FILEPAGES, cpu_count) << page_shift;
-	event->shmem_bytes = (__u64)mm_counter_pages(mm, MM_SHMEMPAGES, cpu_count) << page_shift;
-	event->swap_bytes = (__u64)mm_counter_pages(mm, MM_SWAPENTS, 0) << page_shift;
+	mm_pages_read(mm, cpu_count, &pages);
+	event->anon_bytes = pages_positive(pages.of[MM_ANONPAGES]) << page_shift;
+	event->file_bytes = pages_positive(pages.of[MM_FILEPAGES]) << page_shift;
+	event->shmem_bytes = pages_positive(pages.of[MM_SHMEMPAGES]) << page_shift;
+	event->swap_bytes = pages_positive(pages.of[MM_SWAPENTS]) << page_shift;
 	now = event->anon_bytes + event->file_bytes + event->shmem_bytes;
 	peak = (__u64)mm->hiwater_rss << page_shift;
 	event->peak_rss_bytes = peak > now ? peak : now;
@@ -303,6 +308,7 @@ int BPF_PROG(proc_exit, struct task_struct *task, bool group_dead)
 	struct task_struct *leader;
 	struct thread_sums *sums;
 	struct exit_scratch *scratch;
+	struct event_counts *counts;
 	struct event_exit *event;
 	__u32 zero = 0, size;
 	bool last;
@@ -320,16 +326,26 @@ int BPF_PROG(proc_exit, struct task_struct *task, bool group_dead)
 		last = task->signal->live.counter == 0;
 	if (!last)
 		return 0;
-	scratch = bpf_map_lookup_elem(&exit_scratch, &zero);
-	if (!scratch)
-		return 0;
-	event = &scratch->event;
-	count_event(RING_LIFECYCLE, EVENT_COUNT_SEEN);
-	if (filter_drops(task->group_leader)) {
-		count_event(RING_LIFECYCLE, EVENT_COUNT_FILTERED);
+	if (filter_drops(leader)) {
+		lifecycle_filtered();
 		return 0;
 	}
-	__builtin_memset(event, 0, sizeof(*event));
+	counts = lifecycle_counts();
+	if (!counts)
+		return 0;
+	// With a path behind it its size is only known at the end.
+	if (task->flags & PF_FORKNOEXEC) {
+		scratch = bpf_map_lookup_elem(&exit_scratch, &zero);
+		event = scratch ? &scratch->event : NULL;
+	} else {
+		scratch = NULL;
+		event = emit_reserve(counts, sizeof(*event));
+	}
+	if (!event)
+		return 0;
+	event->flags = 0;
+	event->threads_life_ns = 0;
+	event->cwd_size = event->reserved = 0;
 	identity_fill(&event->identity, task);
 	counters_from_signal(&event->counters, task->signal);
 	counters_add_task(&event->counters, task);
@@ -337,6 +353,7 @@ int BPF_PROG(proc_exit, struct task_struct *task, bool group_dead)
 	if (leader != task)
 		counters_add_task(&event->counters, leader);
 	counters_io_zero(&event->counters);
+	event->counters.threads = 0;
 	if (sums) {
 		counters_io_sums(&event->counters, sums);
 		if (sums->partial)
@@ -351,12 +368,14 @@ int BPF_PROG(proc_exit, struct task_struct *task, bool group_dead)
 		event->flags |= PROC_EXIT_OOM_VICTIM;
 	exit_memory(event, task);
 	size = sizeof(*event);
-	if (task->flags & PF_FORKNOEXEC) {
-		event->cwd_size =
-			path_walk(scratch->payload, &scratch->cursor, task->fs->pwd.mnt, task->fs->pwd.dentry);
-		scratch->end.used = event->cwd_size;
-		size += scratch->end.used;
+	if (!scratch) {
+		header_fill(&event->header, EVENT_EXIT, size);
+		emit_submit(counts, event);
+		return 0;
 	}
+	event->cwd_size = path_walk(scratch->payload, &scratch->cursor, task->fs->pwd.mnt, task->fs->pwd.dentry);
+	scratch->end.used = event->cwd_size;
+	size += scratch->end.used;
 	header_fill(&event->header, EVENT_EXIT, size);
 	if (size <= sizeof(*event) + PATH_BUFFER_SIZE)
 		emit_lifecycle(event, size);
@@ -401,13 +420,14 @@ int BPF_PROG(proc_parting)
 	return 0;
 }
 
-static __always_inline void lost_add(const struct event_free *event, __u64 cgroup_id)
+// By helper calls: the compiler makes one load of those here and in free_fill(), and the verifier refuses that.
+static __always_inline void lost_add(const struct task_struct *task, const struct thread_sums *sums, __u64 cgroup_id)
 {
 	struct lost_totals fresh = {
 		.processes = 1,
-		.cpu_ns = event->counters.cpu_ns,
-		.read_bytes = event->counters.read_bytes,
-		.write_bytes = event->counters.write_bytes,
+		.cpu_ns = BPF_CORE_READ(task, signal, sum_sched_runtime),
+		.read_bytes = sums ? sums->io.read_bytes : BPF_CORE_READ(task, ioac.read_bytes),
+		.write_bytes = sums ? sums->io.write_bytes : BPF_CORE_READ(task, ioac.write_bytes),
 	};
 	struct lost_totals *totals = bpf_map_lookup_elem(&lost_totals, &cgroup_id);
 
@@ -419,9 +439,23 @@ static __always_inline void lost_add(const struct event_free *event, __u64 cgrou
 			return;
 	}
 	__sync_fetch_and_add(&totals->processes, 1);
-	__sync_fetch_and_add(&totals->cpu_ns, event->counters.cpu_ns);
-	__sync_fetch_and_add(&totals->read_bytes, event->counters.read_bytes);
-	__sync_fetch_and_add(&totals->write_bytes, event->counters.write_bytes);
+	__sync_fetch_and_add(&totals->cpu_ns, fresh.cpu_ns);
+	__sync_fetch_and_add(&totals->read_bytes, fresh.read_bytes);
+	__sync_fetch_and_add(&totals->write_bytes, fresh.write_bytes);
+}
+
+static __always_inline void free_fill(struct event_free *event, struct task_struct *task,
+				      const struct thread_sums *sums)
+{
+	header_fill(&event->header, EVENT_FREE, sizeof(*event));
+	process_id_fill(&event->process, task);
+	counters_from_signal(&event->counters, task->signal);
+	counters_io_zero(&event->counters);
+	event->counters.threads = 0;
+	if (sums)
+		counters_io_sums(&event->counters, sums);
+	else
+		counters_io_task(&event->counters, task);
 }
 
 // Called once the parent has reaped it: by now __exit_signal() of every thread has run, the leader's last, so the
@@ -429,7 +463,7 @@ static __always_inline void lost_add(const struct event_free *event, __u64 cgrou
 SEC("tp_btf/sched_process_free")
 int BPF_PROG(proc_free, struct task_struct *task)
 {
-	struct event_free event;
+	struct event_counts *counts;
 	struct thread_sums *sums;
 	__u32 tgid;
 
@@ -437,22 +471,19 @@ int BPF_PROG(proc_free, struct task_struct *task)
 	tgid = task->tgid;
 	if (task->flags & PF_KTHREAD || task->pid != task->tgid)
 		return 0;
-	count_event(RING_LIFECYCLE, EVENT_COUNT_SEEN);
 	sums = thread_sums_of(task->signal, 0, 1, tgid, task->start_boottime);
+	counts = lifecycle_counts();
 	if (filter_drops(task)) {
-		count_event(RING_LIFECYCLE, EVENT_COUNT_FILTERED);
-	} else {
-		__builtin_memset(&event, 0, sizeof(event));
-		process_id_fill(&event.process, task);
-		counters_from_signal(&event.counters, task->signal);
-		counters_io_zero(&event.counters);
-		if (sums)
-			counters_io_sums(&event.counters, sums);
-		else
-			counters_io_task(&event.counters, task);
-		header_fill(&event.header, EVENT_FREE, sizeof(event));
-		if (!emit_lifecycle(&event, sizeof(event)))
-			lost_add(&event, task_cgroup_id(task, cgroup_subsystem));
+		lifecycle_filtered();
+	} else if (counts) {
+		struct event_free *event = emit_reserve(counts, sizeof(*event));
+
+		if (event) {
+			free_fill(event, task, sums);
+			emit_submit(counts, event);
+		} else {
+			lost_add(task, sums, task_cgroup_id(task, cgroup_subsystem));
+		}
 	}
 	if (sums)
 		bpf_map_delete_elem(&thread_sums, &tgid);
@@ -566,7 +597,6 @@ static __always_inline void cgroup_changed(struct cgroup *cgroup, const char *pa
 	scratch = bpf_map_lookup_elem(&cgroup_scratch, &zero);
 	if (!scratch)
 		return;
-	count_event(RING_LIFECYCLE, EVENT_COUNT_SEEN);
 	__builtin_memset(&scratch->event, 0, sizeof(scratch->event));
 	scratch->event.cgroup_id = cgroup->kn->id;
 	scratch->event.change = change;
@@ -602,9 +632,8 @@ int BPF_PROG(proc_cgroup_attach, struct cgroup *cgroup, const char *path, struct
 	if (((__u32)cgroup->root->hierarchy_id != cgroup_hierarchy && !cgroup_in_default(cgroup)) ||
 	    task->flags & PF_KTHREAD)
 		return 0;
-	count_event(RING_LIFECYCLE, EVENT_COUNT_SEEN);
 	if (filter_drops(task->group_leader)) {
-		count_event(RING_LIFECYCLE, EVENT_COUNT_FILTERED);
+		lifecycle_filtered();
 		return 0;
 	}
 	__builtin_memset(&event, 0, sizeof(event));

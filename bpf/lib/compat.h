@@ -166,6 +166,61 @@ static __always_inline __u64 pages_positive(__s64 pages)
 		 : pages_positive((mm)->rss_stat[member].count +                                            \
 				  counter_shares((mm)->rss_stat[member].counters, cpu_count)))
 
+struct mm_pages {
+	__s64 of[4];
+};
+
+// Each CPU's shares of the four counters of an mm that lie side by side, added to their own counts.
+static __always_inline void shares_add_four(struct mm_pages *pages, const __s32 *shares, __u32 cpu_count)
+{
+	const struct cpu_offsets *offsets = cpu_offsets_all();
+	__u32 first = 0, end = cpu_count;
+	__s32 four[4];
+
+	if (!offsets)
+		return;
+	if (cpu_count > SUMMED_CPUS_MAX) {
+		first = bpf_get_smp_processor_id() & (CPU_OFFSETS_MAX - 1);
+		end = first + 1;
+	}
+	for (__u32 i = 0; i < SUMMED_CPUS_MAX; i++) {
+		__u32 cpu = first + i;
+
+		if (cpu >= end || cpu >= CPU_OFFSETS_MAX || !offsets->of[cpu] ||
+		    bpf_probe_read_kernel(four, sizeof(four), (const char *)shares + offsets->of[cpu]))
+			return;
+		pages->of[0] += four[0];
+		pages->of[1] += four[1];
+		pages->of[2] += four[2];
+		pages->of[3] += four[3];
+	}
+}
+
+// All four kinds of pages of a living mm, with each CPU's share as in mm_counter_pages(). The shares of one mm are
+// allocated together since 6.6, 14ef95be6f55 ("kernel/fork: group allocation/free of per-cpu counters for mm struct"):
+// one read for each CPU instead of four.
+static __always_inline void mm_pages_read(struct mm_struct *mm, __u32 cpu_count, struct mm_pages *pages)
+{
+	if (bpf_core_type_exists(struct mm_rss_stat___before_6_2)) {
+		pages->of[0] = mm_counter_pages(mm, 0, 0);
+		pages->of[1] = mm_counter_pages(mm, 1, 0);
+		pages->of[2] = mm_counter_pages(mm, 2, 0);
+		pages->of[3] = mm_counter_pages(mm, 3, 0);
+		return;
+	}
+	pages->of[0] = mm->rss_stat[0].count;
+	pages->of[1] = mm->rss_stat[1].count;
+	pages->of[2] = mm->rss_stat[2].count;
+	pages->of[3] = mm->rss_stat[3].count;
+	if (mm->rss_stat[0].counters + 3 == mm->rss_stat[3].counters) {
+		shares_add_four(pages, mm->rss_stat[0].counters, cpu_count);
+		return;
+	}
+	pages->of[0] += counter_shares(mm->rss_stat[0].counters, cpu_count);
+	pages->of[1] += counter_shares(mm->rss_stat[1].counters, cpu_count);
+	pages->of[3] += counter_shares(mm->rss_stat[3].counters, cpu_count);
+}
+
 // The cgroup of a task in the hierarchy of one controller, or in the default one (subsystem < 0). Hybrid hosts leave
 // every task in the default hierarchy's root, so core chooses.
 // The subsystem is read-only data: the verifier keeps one case. The barrier keeps the compiler from making an address

@@ -41,14 +41,6 @@ struct {
 	__type(value, struct lost_totals);
 } lost_totals SEC(".maps");
 
-static __always_inline void count_event(__u32 ring, enum event_count what)
-{
-	struct event_counts *counts = bpf_map_lookup_elem(&ring_counts, &ring);
-
-	if (counts)
-		__sync_fetch_and_add(&counts->count[what], 1);
-}
-
 enum { RING_LOOKS = 16, RING_WAKE_STEP = 64 << 10, RING_WAKE_WINDOW = 16 << 10 };
 
 // The reader drains on its own timer, and submitting wakes nobody, until a quarter of the ring is waiting; then it is
@@ -66,6 +58,29 @@ static __always_inline __u64 ring_flags(void *ring, __u64 submitted)
 	return BPF_RB_NO_WAKEUP;
 }
 
+static __always_inline void count_one(struct event_counts *counts, enum event_count what)
+{
+	__sync_fetch_and_add(&counts->count[what], 1);
+}
+
+static __always_inline struct event_counts *lifecycle_counts(void)
+{
+	__u32 ring = RING_LIFECYCLE;
+
+	return bpf_map_lookup_elem(&ring_counts, &ring);
+}
+
+// An event that the filter keeps out of the ring.
+static __always_inline void lifecycle_filtered(void)
+{
+	struct event_counts *counts = lifecycle_counts();
+
+	if (!counts)
+		return;
+	count_one(counts, EVENT_COUNT_SEEN);
+	count_one(counts, EVENT_COUNT_FILTERED);
+}
+
 static __always_inline void header_fill(struct event_header *header, __u16 kind, __u32 size)
 {
 	header->kind = kind;
@@ -74,20 +89,39 @@ static __always_inline void header_fill(struct event_header *header, __u16 kind,
 	header->time_ns = bpf_ktime_get_boot_ns();
 }
 
-// Copies a finished record into the lifecycle ring. False: the ring was full (counted).
+// Counts an event that is to be recorded, and copies its finished record into the lifecycle ring. False: the ring was
+// full (counted).
 static __always_inline bool emit_lifecycle(void *record, __u32 size)
 {
-	__u32 ring = RING_LIFECYCLE;
-	struct event_counts *counts = bpf_map_lookup_elem(&ring_counts, &ring);
+	struct event_counts *counts = lifecycle_counts();
 	__u64 flags;
 
 	if (!counts)
 		return false;
+	count_one(counts, EVENT_COUNT_SEEN);
 	flags = ring_flags(&ring_lifecycle, counts->count[EVENT_COUNT_SUBMITTED]);
 	if (bpf_ringbuf_output(&ring_lifecycle, record, size, flags)) {
-		__sync_fetch_and_add(&counts->count[EVENT_COUNT_LOST], 1);
+		count_one(counts, EVENT_COUNT_LOST);
 		return false;
 	}
-	__sync_fetch_and_add(&counts->count[EVENT_COUNT_SUBMITTED], 1);
+	count_one(counts, EVENT_COUNT_SUBMITTED);
 	return true;
+}
+
+// The same for a record of a fixed size, which is written where it is read: no copy. NULL: the ring was full (counted).
+// What comes back holds anything; fill all of it, and submit it on every way.
+static __always_inline void *emit_reserve(struct event_counts *counts, __u32 size)
+{
+	void *record = bpf_ringbuf_reserve(&ring_lifecycle, size, 0);
+
+	count_one(counts, EVENT_COUNT_SEEN);
+	if (!record)
+		count_one(counts, EVENT_COUNT_LOST);
+	return record;
+}
+
+static __always_inline void emit_submit(struct event_counts *counts, void *record)
+{
+	bpf_ringbuf_submit(record, ring_flags(&ring_lifecycle, counts->count[EVENT_COUNT_SUBMITTED]));
+	count_one(counts, EVENT_COUNT_SUBMITTED);
 }

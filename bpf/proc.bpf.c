@@ -66,19 +66,21 @@ static __always_inline void process_id_fill(struct event_process_id *id, struct 
 }
 
 // Direct loads all through: a chain of them costs a few nanoseconds, one of helper calls tens for each link.
-static __always_inline void identity_fill(struct event_identity *identity, struct task_struct *task)
+static __always_inline void identity_fill(struct event_identity *identity, struct task_struct *task,
+					  struct task_struct *leader)
 {
-	struct task_struct *leader = task->group_leader;
-	const struct cred *cred = task->real_cred;
+	struct task_struct *plain = task_plain(task);
+	const struct cred *cred = plain->real_cred;
+	struct signal_struct *signal = plain->signal;
 
 	process_id_fill(&identity->process, leader);
-	process_id_fill(&identity->parent, leader->real_parent->group_leader);
+	process_id_fill(&identity->parent, task_plain(leader)->real_parent->group_leader);
 	identity->cgroup_id = task_cgroup_id(task, cgroup_subsystem);
 	identity->default_cgroup_id = cgroup_subsystem >= 0 ? task_cgroup_id(task, -1) : 0;
 	identity->uid = cred->uid.val;
 	identity->gid = cred->gid.val;
-	identity->process_group = task->signal->pids[PIDTYPE_PGID]->numbers[0].nr;
-	identity->session = task->signal->pids[PIDTYPE_SID]->numbers[0].nr;
+	identity->process_group = signal->pids[PIDTYPE_PGID]->numbers[0].nr;
+	identity->session = signal->pids[PIDTYPE_SID]->numbers[0].nr;
 	bpf_probe_read_kernel(identity->comm, sizeof(identity->comm), &leader->comm);
 }
 
@@ -106,22 +108,23 @@ static __always_inline struct host_namespaces *host_namespaces_all(void)
 }
 
 // What a process has from its parent until it asks for something else, mostly before an exec.
-static __always_inline void namespaces_fill(struct event_identity *identity, struct task_struct *task)
+static __always_inline void namespaces_fill(struct event_identity *identity, struct task_struct *leader)
 {
-	struct nsproxy *namespaces = task->nsproxy;
+	struct task_struct *plain = task_plain(leader);
+	struct nsproxy *namespaces = plain->nsproxy;
 	const struct host_namespaces *host = host_namespaces_all();
 	__u32 *ns = identity->namespaces;
 
-	if (host && (__u64)namespaces == host->nsproxy && (__u64)task->real_cred->user_ns == host->user_ns &&
-	    task->group_leader->thread_pid->level == 0) {
-		identity->pid_in_namespace = task->group_leader->tgid;
+	if (host && (__u64)namespaces == host->nsproxy && (__u64)plain->real_cred->user_ns == host->user_ns &&
+	    plain->thread_pid->level == 0) {
+		identity->pid_in_namespace = leader->tgid;
 		__builtin_memcpy(ns, host->inums, sizeof(host->inums));
 		return;
 	}
-	identity->pid_in_namespace = task_pid_in_namespace(task->group_leader, &ns[PROC_NAMESPACE_PID]);
+	identity->pid_in_namespace = task_pid_in_namespace(plain, &ns[PROC_NAMESPACE_PID]);
 	ns[PROC_NAMESPACE_MNT] = namespaces->mnt_ns->ns.inum;
 	ns[PROC_NAMESPACE_NET] = namespaces->net_ns->ns.inum;
-	ns[PROC_NAMESPACE_USER] = task->real_cred->user_ns->ns.inum;
+	ns[PROC_NAMESPACE_USER] = plain->real_cred->user_ns->ns.inum;
 	ns[PROC_NAMESPACE_UTS] = namespaces->uts_ns->ns.inum;
 	ns[PROC_NAMESPACE_IPC] = namespaces->ipc_ns->ns.inum;
 	ns[PROC_NAMESPACE_CGROUP] = namespaces->cgroup_ns->ns.inum;
@@ -154,15 +157,13 @@ int BPF_PROG(proc_fork, struct task_struct *parent, struct task_struct *child)
 	struct event_counts *counts;
 	struct event_fork *event;
 
-	parent = task_plain(parent);
-	child = task_plain(child);
 	if (child->flags & PF_KTHREAD)
 		return 0;
 	if (child->pid != child->tgid) {
 		thread_started(child);
 		return 0;
 	}
-	filter_inherit(parent->group_leader, child);
+	filter_inherit(task_plain(parent)->group_leader, child);
 	if (filter_drops(child)) {
 		lifecycle_filtered();
 		return 0;
@@ -172,7 +173,7 @@ int BPF_PROG(proc_fork, struct task_struct *parent, struct task_struct *child)
 	if (!event)
 		return 0;
 	header_fill(&event->header, EVENT_FORK, sizeof(*event));
-	identity_fill(&event->identity, child);
+	identity_fill(&event->identity, child, child);
 	namespaces_fill(&event->identity, child);
 	emit_submit(counts, event);
 	return 0;
@@ -195,11 +196,12 @@ static __always_inline __u32 exec_payload(struct exec_scratch *scratch, struct t
 					  struct linux_binprm *bprm)
 {
 	struct event_exec *event = &scratch->event;
-	struct file *exe = task->mm->exe_file;
+	struct mm_struct *mm = task->mm;
+	struct file *exe = mm->exe_file;
 	const char *filename = bprm->filename;
 	const char *interp = bprm->interp;
-	unsigned long arg_start = task->mm->arg_start;
-	unsigned long arg_end = task->mm->arg_end;
+	unsigned long arg_start = mm->arg_start;
+	unsigned long arg_end = mm->arg_end;
 	__u32 size;
 
 	size = path_walk(scratch->payload, &scratch->cursor, exe->f_path.mnt, exe->f_path.dentry);
@@ -233,45 +235,47 @@ int BPF_PROG(proc_exec, struct task_struct *task, int old_pid, struct linux_binp
 {
 	__u32 cpu = bpf_get_smp_processor_id();
 	struct exec_scratch *scratch = bpf_map_lookup_elem(&exec_scratch, &cpu);
+	struct task_struct *plain = task_plain(task);
+	struct signal_struct *signal = plain->signal;
 	struct thread_sums *sums;
 	struct event_exec *event;
 	__u32 size;
 
 	if (!scratch)
 		return 0;
-	task = task_plain(task);
+	// Whichever thread called it, by now it is the leader.
 	event = &scratch->event;
-	identity_fill(&event->identity, task);
+	identity_fill(&event->identity, task, task);
 	namespaces_fill(&event->identity, task);
-	filter_exec(task->group_leader, event->identity.uid, event->identity.cgroup_id, event->identity.comm);
-	if (filter_drops(task->group_leader)) {
+	filter_exec(task, event->identity.uid, event->identity.cgroup_id, event->identity.comm);
+	if (filter_drops(task)) {
 		lifecycle_filtered();
 		return 0;
 	}
-	counters_from_signal(&event->counters, task->signal);
+	counters_from_signal(&event->counters, signal);
 	counters_add_task(&event->counters, task);
 	running_slice_add(&event->counters.cpu_ns, task);
 	counters_io_zero(&event->counters);
-	sums = thread_sums_of(task->signal, 1, 0, task->tgid, event->identity.process.start_ns);
+	sums = thread_sums_of(signal, 1, 0, task->tgid, event->identity.process.start_ns);
 	if (sums)
 		counters_io_sums(&event->counters, sums);
 	counters_io_task(&event->counters, task);
 	event->counters.threads = 1;
-	event->maxrss_bytes = (__u64)task->signal->maxrss << page_shift;
+	event->maxrss_bytes = (__u64)signal->maxrss << page_shift;
 	event->old_pid = old_pid != task->pid ? old_pid : 0;
 	event->reserved = 0;
-	size = sizeof(*event) + exec_payload(scratch, task, bprm);
+	size = sizeof(*event) + exec_payload(scratch, plain, bprm);
 	header_fill(&event->header, EVENT_EXEC, size);
 	if (size <= sizeof(*event) + PAYLOAD_SIZE)
 		emit_lifecycle(event, size);
 	return 0;
 }
 
-static __always_inline __u32 exit_status(struct task_struct *task)
+static __always_inline __u32 exit_status(struct signal_struct *signal, struct task_struct *leader)
 {
-	if (task->signal->flags & SIGNAL_GROUP_EXIT)
-		return task->signal->group_exit_code;
-	return task->group_leader->exit_code;
+	if (signal->flags & SIGNAL_GROUP_EXIT)
+		return signal->group_exit_code;
+	return leader->exit_code;
 }
 
 // The truth about peak memory is in the mm while it lives; signal->maxrss is inherited through exec.
@@ -305,7 +309,8 @@ static __always_inline void exit_memory(struct event_exit *event, struct task_st
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(proc_exit, struct task_struct *task, bool group_dead)
 {
-	struct task_struct *leader;
+	struct task_struct *plain = task_plain(task), *leader = plain->group_leader;
+	struct signal_struct *signal = plain->signal;
 	struct thread_sums *sums;
 	struct exit_scratch *scratch;
 	struct event_counts *counts;
@@ -313,17 +318,15 @@ int BPF_PROG(proc_exit, struct task_struct *task, bool group_dead)
 	__u32 zero = 0, size;
 	bool last;
 
-	task = task_plain(task);
-	leader = task->group_leader;
 	if (task->flags & PF_KTHREAD)
 		return 0;
-	sums = thread_sums_of(task->signal, 1, 0, task->tgid, leader->start_boottime);
+	sums = thread_sums_of(signal, 1, 0, task->tgid, leader->start_boottime);
 	if (sums)
 		thread_sums_add(sums, task);
 	if (exit_has_group_dead)
 		last = ctx[1] & 1;
 	else
-		last = task->signal->live.counter == 0;
+		last = signal->live.counter == 0;
 	if (!last)
 		return 0;
 	if (filter_drops(leader)) {
@@ -336,21 +339,23 @@ int BPF_PROG(proc_exit, struct task_struct *task, bool group_dead)
 	// With a path behind it its size is only known at the end.
 	if (task->flags & PF_FORKNOEXEC) {
 		scratch = bpf_map_lookup_elem(&exit_scratch, &zero);
-		event = scratch ? &scratch->event : NULL;
+		if (!scratch)
+			return 0;
+		event = &scratch->event;
 	} else {
 		scratch = NULL;
 		event = emit_reserve(counts, sizeof(*event));
+		if (!event)
+			return 0;
 	}
-	if (!event)
-		return 0;
 	event->flags = 0;
 	event->threads_life_ns = 0;
 	event->cwd_size = event->reserved = 0;
-	identity_fill(&event->identity, task);
-	counters_from_signal(&event->counters, task->signal);
+	identity_fill(&event->identity, task, leader);
+	counters_from_signal(&event->counters, signal);
 	counters_add_task(&event->counters, task);
 	running_slice_add(&event->counters.cpu_ns, task);
-	if (leader != task)
+	if (leader != plain)
 		counters_add_task(&event->counters, leader);
 	counters_io_zero(&event->counters);
 	event->counters.threads = 0;
@@ -363,17 +368,17 @@ int BPF_PROG(proc_exit, struct task_struct *task, bool group_dead)
 	} else {
 		counters_io_task(&event->counters, task);
 	}
-	event->status = exit_status(task);
-	if (task->signal->oom_mm)
+	event->status = exit_status(signal, leader);
+	if (signal->oom_mm)
 		event->flags |= PROC_EXIT_OOM_VICTIM;
-	exit_memory(event, task);
+	exit_memory(event, plain);
 	size = sizeof(*event);
 	if (!scratch) {
 		header_fill(&event->header, EVENT_EXIT, size);
 		emit_submit(counts, event);
 		return 0;
 	}
-	event->cwd_size = path_walk(scratch->payload, &scratch->cursor, task->fs->pwd.mnt, task->fs->pwd.dentry);
+	event->cwd_size = path_walk(scratch->payload, &scratch->cursor, plain->fs->pwd.mnt, plain->fs->pwd.dentry);
 	scratch->end.used = event->cwd_size;
 	size += scratch->end.used;
 	header_fill(&event->header, EVENT_EXIT, size);
@@ -449,7 +454,7 @@ static __always_inline void free_fill(struct event_free *event, struct task_stru
 {
 	header_fill(&event->header, EVENT_FREE, sizeof(*event));
 	process_id_fill(&event->process, task);
-	counters_from_signal(&event->counters, task->signal);
+	counters_from_signal(&event->counters, task_plain(task)->signal);
 	counters_io_zero(&event->counters);
 	event->counters.threads = 0;
 	if (sums)
@@ -467,11 +472,10 @@ int BPF_PROG(proc_free, struct task_struct *task)
 	struct thread_sums *sums;
 	__u32 tgid;
 
-	task = task_plain(task);
 	tgid = task->tgid;
 	if (task->flags & PF_KTHREAD || task->pid != task->tgid)
 		return 0;
-	sums = thread_sums_of(task->signal, 0, 1, tgid, task->start_boottime);
+	sums = thread_sums_of(task_plain(task)->signal, 0, 1, tgid, task->start_boottime);
 	counts = lifecycle_counts();
 	if (filter_drops(task)) {
 		lifecycle_filtered();
@@ -516,7 +520,7 @@ int proc_live(struct bpf_iter__task *ctx)
 	}
 	__builtin_memset(&event, 0, sizeof(event));
 	if (task->pid == task->tgid) {
-		identity_fill(&event.identity, task);
+		identity_fill(&event.identity, task, task);
 		namespaces_fill(&event.identity, task);
 		filter_seed(task, event.identity.uid, event.identity.cgroup_id, event.identity.comm);
 	}
@@ -546,7 +550,7 @@ int proc_live(struct bpf_iter__task *ctx)
 		event.counters.threads_max = event.counters.threads;
 	if (task->signal->live.counter == 0) {
 		event.zombie = 1;
-		event.status = exit_status(task);
+		event.status = exit_status(task->signal, task);
 		if (task->signal->oom_mm)
 			event.flags |= PROC_EXIT_OOM_VICTIM;
 	}

@@ -8,6 +8,7 @@
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
 
+#include "bpf/lib/compat.h"
 #include "bpf/proc.h"
 
 struct {
@@ -62,7 +63,7 @@ static __always_inline __u64 clock_taken_ns(const struct task_struct *task)
 
 	if (!bpf_core_field_exists(task->se.cfs_rq))
 		return 0;
-	rq = task->se.cfs_rq->rq;
+	rq = task_plain((struct task_struct *)task)->se.cfs_rq->rq;
 	return rq->clock - rq->clock_task;
 }
 
@@ -188,9 +189,10 @@ static __always_inline void thread_sums_add(struct thread_sums *sums, struct tas
 // A process got another thread: from now on its dead threads are summed.
 static __always_inline void thread_started(struct task_struct *thread)
 {
+	struct task_struct *plain = task_plain(thread);
 	__u32 tgid = thread->tgid;
-	__u64 start_ns = thread->group_leader->start_boottime;
-	__u32 threads = thread->signal->live.counter;
+	__u64 start_ns = plain->group_leader->start_boottime;
+	__u32 threads = plain->signal->live.counter;
 	struct thread_sums *sums = thread_sums_find(tgid, start_ns);
 
 	if (!sums) {

@@ -110,12 +110,12 @@ int spool_open(const char *path, const struct spool_options *options, struct spo
 int spool_append(struct spool *spool, const char *records, size_t length, uint32_t count,
 		 enum spool_class class);
 
-// Group commit at once, for whoever appends in bursts: called after one, its records need no tick. True: something waits
-// all the same (for the disk to take records again, for a commit not half a group_commit_ns old or not done yet), so
-// ticks are due.
+// Group commit at once, for whoever appends in bursts: called after one, its records need no tick. True: something
+// waits all the same (for the disk to take records again, for a commit not half a group_commit_ns old or not done yet),
+// so ticks are due.
 bool spool_commit(struct spool *spool, uint64_t now_boot_ns);
 
-// Group commit, recovery, the cursor, the gaps. Call every 50 ms or sooner while something waits, else once a second.
+// Group commit, recovery, the cursor, the gaps. Call every 50 ms or sooner while something waits, else each second.
 void spool_tick(struct spool *spool, uint64_t now_boot_ns);
 
 void spool_stats(const struct spool *spool, struct spool_stats *ret_stats);

@@ -28,10 +28,10 @@ enum bpf_func_id {
 };
 
 // A trusted pointer (a hook's own argument) is loaded from with one instruction; from any other the compiler of the
-// kernel makes ten of each load, with a check of the address, and these programs are long enough to run out of caches
-// that never held them. But for each *pointer* loaded from a trusted one the verifier searches the whole of the kernel's
-// BTF by name, which makes loading these programs three times as slow. So: numbers from the trusted pointer, pointers
-// from a plain one. The kfunc came with 6.2, a35b9af4ec2c, the search at the same time.
+// kernel makes ten of each load, with a check of the address, and code is what these programs, run once in a process's
+// life, wait for. But for each *pointer* loaded from a trusted one the verifier searches the whole of the kernel's BTF
+// by name, which makes loading these programs three times as slow. So: numbers from the trusted pointer, pointers from
+// a plain one. The kfunc came with 6.2, a35b9af4ec2c, the search at the same time.
 extern void *bpf_rdonly_cast(const void *object, __u32 btf_id) __ksym __weak;
 
 static __always_inline struct task_struct *task_plain(struct task_struct *task)

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli/datalake.h"
@@ -39,6 +40,7 @@ struct datalake {
 	struct tokens *tokens;
 	struct certificate *certificate;
 	struct buf client_ca;
+	struct buf otlp_headers;
 	struct server *server;
 	struct store *store;
 	struct ingest *ingest;
@@ -279,11 +281,29 @@ static int rooms_bind(struct datalake *datalake)
 	return result < 0 ? refuse("", strerror(-result)) : EXIT_OK;
 }
 
+// With the rights we were started with: the file may be root's alone.
+static int otlp_headers_read(struct datalake *datalake)
+{
+	const char *path = datalake->options.otlp_header_file;
+	struct stat info;
+	int result;
+
+	if (!*path)
+		return EXIT_OK;
+	if (stat(path, &info) == 0 && info.st_mode & 077) {
+		fprintf(stderr, "tracer datalake: otlp_header_file: %s can be read by others: chmod 600 it\n", path);
+		return EXIT_USAGE;
+	}
+	result = fs_read(path, 65536, &datalake->otlp_headers);
+	return result < 0 ? refuse(path, strerror(-result)) : EXIT_OK;
+}
+
 static int push_get(struct datalake *datalake)
 {
 	const struct push_options options = {
 		.endpoint = datalake->options.otlp_endpoint,
 		.ca_file = datalake->options.otlp_ca_file,
+		.headers = datalake->otlp_headers.length ? datalake->otlp_headers.data : "",
 		.state = datalake->options.state,
 		.interval_ns = datalake->options.otlp_interval_ns,
 		.store = datalake->store,
@@ -294,6 +314,12 @@ static int push_get(struct datalake *datalake)
 	if (result == -EINVAL) {
 		fprintf(stderr, "tracer datalake: otlp_endpoint: \"%s\" is no http:// or https:// address\n",
 			options.endpoint);
+		return EXIT_USAGE;
+	}
+	if (result == -EBADMSG || result == -EPERM) {
+		fprintf(stderr, "tracer datalake: otlp_header_file: %s\n",
+			result == -EPERM ? "headers leave over https:// only, or to this machine"
+					 : "a line is no \"Name: value\"");
 		return EXIT_USAGE;
 	}
 	health_push(datalake->health, datalake->push);
@@ -379,6 +405,8 @@ static int datalake_open(struct datalake *datalake)
 	limit_raise(datalake->options.connections);
 	if (!code)
 		code = ports_open(datalake);
+	if (!code)
+		code = otlp_headers_read(datalake);
 	if (!code && datalake_become(&datalake->options) < 0)
 		code = EXIT_REFUSED;
 	if (code)
@@ -435,6 +463,7 @@ static void datalake_close(struct datalake *datalake)
 	store_close(datalake->store);
 	certificate_free(datalake->certificate);
 	buf_free(&datalake->client_ca);
+	buf_free(&datalake->otlp_headers);
 	tokens_close(datalake->tokens);
 	loop_free(datalake->loop);
 	config_free(datalake->config);

@@ -64,6 +64,8 @@ const struct option_spec datalake_option_specs[] = {
 	 "OpenTelemetry collector to push metrics and ended runs to, such as http://127.0.0.1:4318; \"\": none"},
 	{"otlp_ca_file", OPTION_STRING, AT(otlp_ca_file), "", 0, 0,
 	 "Authorities its certificate is checked with, PEM; \"\": the system's"},
+	{"otlp_header_file", OPTION_STRING, AT(otlp_header_file), "", 0, 0,
+	 "Headers for it, \"Name: value\" a line, in a file that only its owner may read; \"\": none"},
 	{"otlp_interval", OPTION_DURATION, AT(otlp_interval_ns), "30s", 1000000000, 86400000000000,
 	 "How often, and how long an ended run has to stand still"},
 	{"sandbox", OPTION_BOOL, AT(sandbox), "true", 0, 0,

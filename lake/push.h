@@ -11,6 +11,7 @@ struct push;
 struct push_options {
 	const char *endpoint; // "http://127.0.0.1:4318" or "https://..."; /v1/traces and /v1/metrics are added
 	const char *ca_file; // "": the system's
+	const char *headers; // further ones, "Name: value" a line, such as a secret of its; "": none
 	const char *state; // directory of the file
 	uint64_t interval_ns;
 	struct store *store; // for a reader of its own
@@ -24,7 +25,8 @@ struct push_counts {
 	uint64_t waiting;
 };
 
-// -EINVAL: the endpoint is no http or https URL; -ENOENT: no such CA file.
+// -EINVAL: the endpoint is no http or https URL; -ENOENT: no such CA file; -EBADMSG: a line of headers is no header;
+// -EPERM: headers would go in the clear to another machine.
 int push_new(const struct push_options *options, struct push **ret_push, struct store_error *error);
 int push_start(struct push *push); // begins the thread
 void push_stop(struct push *push); // ends it; what waits is in the file. Takes NULL

@@ -11,6 +11,7 @@ import pytest
 
 from e2e import engines
 from e2e.test_world import as_other_run, wait_for
+from harness import certificates as made
 from harness import tracer
 from harness.posting import Lake
 
@@ -18,8 +19,8 @@ from harness.posting import Lake
 class Receiver:
     """Takes OTLP/HTTP and keeps it; answers with the statuses it is given first."""
 
-    def __init__(self):
-        self.statuses, self.taken, self.seen = [], [], 0
+    def __init__(self, context=None):
+        self.statuses, self.taken, self.seen, self.secrets = [], [], 0, set()
         receiver = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -29,6 +30,7 @@ class Receiver:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 assert self.headers["Content-Type"] == "application/json"
                 receiver.seen += 1
+                receiver.secrets.add(self.headers["Authorization"])
                 status = receiver.statuses.pop(0) if receiver.statuses else 200
                 if status == 200:
                     receiver.taken.append((self.path, body))
@@ -41,6 +43,9 @@ class Receiver:
                 pass
 
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.handle_error = lambda *_: None  # who does not trust us hangs up
+        if context:
+            self.server.socket = context.wrap_socket(self.server.socket, server_side=True, do_handshake_on_connect=False)
         self.port = self.server.server_address[1]
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
@@ -61,6 +66,39 @@ def recording(tmp_path_factory):
     folder = tmp_path_factory.mktemp("recording")
     return tracer.run(["sh", "-c", "seq 1 1000 | sort >/dev/null; gzip -c /bin/sh >/dev/null; sleep 2.2"], folder / "out.ndjson", cwd=folder,
                       check=0)
+
+
+def test_over_tls_with_a_secret_to_whom_the_authority_vouches_for(recording, tmp_path):
+    authority, other = made.authority(), made.authority("Another")
+    server = made.Certificate("collector", authority, names=["127.0.0.1"], extended=[made.SERVER])
+    receiver = Receiver(made.server_context(tmp_path, server))
+    (tmp_path / "ca.pem").write_bytes(authority.pem)
+    (tmp_path / "other.pem").write_bytes(other.pem)
+    secret = tmp_path / "secret"
+    secret.touch(mode=0o600)
+    secret.write_text("Authorization: Bearer push-secret\n\nX-Scope-OrgID: 7\n")
+    options = ["--otlp-endpoint", f"https://127.0.0.1:{receiver.port}", "--otlp-interval", "1s", "--otlp-header-file", secret, "--otlp-ca-file"]
+    with Lake(tmp_path / "lake", *options, tmp_path / "other.pem") as lake:
+        lake.agent("alpha").post(as_other_run(recording.records, 1))
+        wait_for(lambda: b"tracer_lake_push_failures_total 0" not in lake.get("/metrics"))
+        assert not receiver.seen  # not a byte, the secret least of all
+    with Lake(tmp_path / "lake", *options, tmp_path / "ca.pem"):
+        wait_for(lambda: receiver.traces(), 40)
+    assert receiver.secrets == {"Bearer push-secret"}
+    bad = tmp_path / "bad"
+    bad.touch(mode=0o600)
+    bad.write_text("no header\n")
+
+    def refused(endpoint, file):
+        done = subprocess.run([tracer.BINARY, "datalake", "--listen", "127.0.0.1:0", *lake.common, "--otlp-endpoint", endpoint,
+                               "--otlp-header-file", file], capture_output=True, text=True, timeout=30, check=False)
+        assert done.returncode in (2, 3) and "push-secret" not in done.stderr, done.stderr
+        return done.stderr
+
+    assert "Name: value" in refused("https://127.0.0.1:1", bad)
+    assert "https:// only" in refused("http://192.0.2.1:4318", secret)
+    secret.chmod(0o640)
+    assert "chmod 600" in refused("https://127.0.0.1:1", secret)
 
 
 def test_ended_runs_and_metrics_arrive_through_refusals_and_restarts(recording, tmp_path):

@@ -87,6 +87,12 @@ static uint64_t *step_get(struct amounts *amounts, struct lake_batch *batch, uin
 // The part of amount that has come up to done of whole.
 static uint64_t up_to(uint64_t amount, uint64_t done, uint64_t whole)
 {
+	uint64_t product;
+
+	if (done == whole)
+		return amount;
+	if (!__builtin_mul_overflow(amount, done, &product))
+		return product / whole;
 	return (uint64_t)((unsigned __int128)amount * done / whole);
 }
 
@@ -96,6 +102,16 @@ static int spread(struct amounts *amounts, struct lake_batch *batch, uint64_t ru
 	uint64_t first = from_ns / AMOUNTS_STEP_NS, last = to_ns / AMOUNTS_STEP_NS;
 	uint64_t stride = (last - first) / STEPS_MAX + 1, whole = to_ns - from_ns, done = 0;
 
+	if (first == last) { // most processes are short
+		uint64_t *value = step_get(amounts, batch, run, first);
+
+		if (!value)
+			return -ENOMEM;
+		amounts_add(&value[AMOUNT_RUNNING], whole);
+		for (unsigned i = 0; i < SUM_END; i++)
+			amounts_add(&value[AMOUNT_USED + i], used[i]);
+		return 0;
+	}
 	for (uint64_t step = first; step <= last; step += stride) {
 		uint64_t end_ns = step + stride > last ? to_ns : (step + stride) * AMOUNTS_STEP_NS;
 		uint64_t now = end_ns - from_ns, *value = step_get(amounts, batch, run, step);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Unpacking of bodies against zlib: what zlib packed comes out as it was, at every level and in every form; and of
-// damaged bytes exactly those are taken that zlib takes, with the same result.
+// Unpacking of bodies against zlib, and their digest against libsodium: what zlib packed comes out as it was, at every
+// level and in every form; and of damaged bytes exactly those are taken that zlib takes, with the same result.
 
 // clang-format off
 #include <stdarg.h>
@@ -10,12 +10,14 @@
 #include <cmocka.h>
 // clang-format on
 #include <errno.h>
+#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
 
 #include "core/base/cleanup.h"
+#include "lake/digest.h"
 #include "lake/inflate.h"
 #include "tests/bench/lake_records.h"
 
@@ -216,11 +218,28 @@ static void test_noise(void **state)
 	}
 }
 
+static void test_digest(void **state)
+{
+	unsigned char ours[DIGEST_BYTES], theirs[DIGEST_BYTES];
+	CLEANUP(buf_free) struct buf plain = BUF_INIT;
+
+	(void)state;
+	make(&plain, 0, 100000);
+	for (size_t length = 0; length < 100000; length += length < 600 ? 1 : 1237) {
+		CLEANUP(cleanup_free) char *exact = malloc(length ? length : 1);
+
+		memcpy(exact, plain.data, length);
+		digest_sha256(exact, length, ours);
+		crypto_hash_sha256(theirs, (unsigned char *)exact, length);
+		assert_memory_equal(ours, theirs, DIGEST_BYTES);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_what_zlib_packed), cmocka_unit_test(test_headers), cmocka_unit_test(test_refused),
-		cmocka_unit_test(test_damaged),		 cmocka_unit_test(test_noise),
+		cmocka_unit_test(test_damaged),		 cmocka_unit_test(test_noise),	 cmocka_unit_test(test_digest),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -35,7 +36,7 @@ struct stream {
 	int fd;
 	pid_t keeper;
 	uint64_t stop_wait_ns;
-	bool reported, gone;
+	bool reported, gone, stopping;
 	struct stream_report report;
 };
 
@@ -137,9 +138,14 @@ static _Noreturn void child_run(struct stream_setup *setup)
 	_exit(result == 0 ? 0 : result == -EAGAIN ? STREAM_EXIT_AGAIN : 1);
 }
 
-static void say_end(char *out, size_t size, int status)
+static void say_end(const struct stream_setup *setup, char *out, size_t size, int status)
 {
-	if (WIFSIGNALED(status))
+	struct stat info;
+
+	// What is made in its place is not ours to open.
+	if (fstat(setup->spool_fd, &info) == 0 && info.st_nlink == 0)
+		snprintf(out, size, "the spool's directory was removed: start the collector again");
+	else if (WIFSIGNALED(status))
 		snprintf(out, size, "the streamer was ended by signal %d", WTERMSIG(status));
 	else
 		snprintf(out, size, "the streamer ended with code %d", WEXITSTATUS(status));
@@ -166,7 +172,7 @@ static _Noreturn void keeper_run(struct stream_setup *setup)
 		if (clock_boot_ns() - started > LIVED_WELL_S * NS_PER_S)
 			pause_s = RESTART_MIN_S;
 		if (!WIFEXITED(status) || WEXITSTATUS(status) != STREAM_EXIT_AGAIN) {
-			say_end(why, sizeof(why), status);
+			say_end(setup, why, sizeof(why), status);
 			stream_tell(setup, true, "%s; it is started again in %llu s", why, (unsigned long long)pause_s);
 			keeper_report(setup, pause_s * NS_PER_S, why);
 		}
@@ -272,6 +278,11 @@ bool stream_read(struct stream *stream)
 	if (got == 0 && !stream->gone) {
 		stream->gone = true;
 		stream->report.state = STREAM_STOPPED;
+		if (!stream->stopping) {
+			stream->report.last_error_ns = clock_real_ns();
+			snprintf(stream->report.last_error, sizeof(stream->report.last_error),
+				 "the streamer and its keeper are gone: start the collector again");
+		}
 	}
 	return !stream->gone;
 }
@@ -290,6 +301,7 @@ void stream_stop(struct stream *stream)
 	if (!stream)
 		return;
 	deadline = clock_boot_ns() + stream->stop_wait_ns + (KILL_AFTER_S + 1) * NS_PER_S;
+	stream->stopping = true;
 	shutdown(stream->fd, SHUT_WR);
 	while (!stream->gone && clock_boot_ns() < deadline) {
 		poll(&(struct pollfd){.fd = stream->fd, .events = POLLIN}, 1, 100);

@@ -42,9 +42,10 @@ SRCS := $(sort $(foreach d,$(ROOMS),$(wildcard $(d)/*.c)))
 MAIN := $(filter core/main.c,$(SRCS))
 BPF_SRCS := $(sort $(wildcard bpf/*.bpf.c))
 SKELS := $(BPF_SRCS:bpf/%.bpf.c=$(B)/gen/%.skel.h)
-EMBED := rules demo ca
+EMBED := rules demo ca service
 GEN_C := $(EMBED:%=$(B)/gen/%_embedded.c)
 RULE_FILES := $(sort $(wildcard rules/*.yaml))
+SERVICE_FILES := $(sort $(wildcard installer/service/*))
 DEMO_FILES := $(sort $(filter-out %/,$(wildcard demo/*)))
 
 OBJS := $(SRCS:%.c=$(B)/obj/%.o) $(GEN_C:$(B)/gen/%.c=$(B)/obj/gen/%.o)
@@ -118,6 +119,10 @@ $(B)/gen/demo_embedded.c: $(DEMO_FILES) tools/embed.sh $(B)/gen/demo.list
 	$(call say,GEN)
 	$(Q)tools/embed.sh demo demo/ $(DEMO_FILES) > $@
 
+$(B)/gen/service_embedded.c: $(SERVICE_FILES) tools/embed.sh $(B)/gen/service.list
+	$(call say,GEN)
+	$(Q)tools/embed.sh service installer/service/ $(SERVICE_FILES) > $@
+
 # Written only when it changes, so that a removed file or a new commit rebuilds what shows it and no more.
 define write_if_changed
 @mkdir -p $(@D); printf '%s\n' $(1) > $@.new; \
@@ -127,6 +132,8 @@ endef
 FORCE:
 $(B)/gen/rules.list: FORCE
 	$(call write_if_changed,'$(RULE_FILES)')
+$(B)/gen/service.list: FORCE
+	$(call write_if_changed,'$(SERVICE_FILES)')
 $(B)/gen/demo.list: FORCE
 	$(call write_if_changed,'$(DEMO_FILES)')
 $(B)/gen/version.h: FORCE

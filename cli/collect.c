@@ -16,6 +16,7 @@
 
 #include "cli/collect_status.h"
 #include "cli/command.h"
+#include "cli/identity.h"
 #include "core/agent.h"
 #include "core/base/cleanup.h"
 #include "core/base/clock.h"
@@ -192,7 +193,7 @@ static void on_reload(void *context, const struct signalfd_siginfo *info)
 		log_info("rules reloaded");
 }
 
-static int config_read(struct collect *collect, struct args *args, const char **file)
+static int config_read(struct collect *collect, const char *command, const char **file)
 {
 	char error[CONFIG_ERROR_SIZE] = "";
 	const char *from_environment = getenv("TRACER_CONFIG");
@@ -202,7 +203,7 @@ static int config_read(struct collect *collect, struct args *args, const char **
 	if (!result)
 		result = config_load_environment(collect->config, environ, error);
 	if (result < 0) {
-		fprintf(stderr, "tracer %s: %s\n", args->command->name, error);
+		fprintf(stderr, "tracer %s: %s\n", command, error);
 		return EXIT_USAGE;
 	}
 	return EXIT_OK;
@@ -478,6 +479,37 @@ static int collect_close(struct collect *collect)
 	return result < 0 ? EXIT_NO : EXIT_OK;
 }
 
+static int config_declare(struct collect *collect)
+{
+	int result = config_new(&collect->config);
+
+	if (!result)
+		result = config_add(collect->config, "", option_specs, &collect->options);
+	if (!result)
+		result = config_add(collect->config, "stream", stream_option_specs, &collect->stream_options);
+	return result ? result : module_options_add(collect->config, &collect->module_options);
+}
+
+int collect_places_read(const char *command, const char *file, struct collect_places *ret_places)
+{
+	static struct collect collect; // what the config writes into outlives this call
+
+	collect = (struct collect){ 0 };
+	if (config_declare(&collect) < 0) {
+		fprintf(stderr, "tracer %s: out of memory\n", command);
+		return EXIT_REFUSED;
+	}
+	*ret_places = (struct collect_places){ .config = collect.config };
+	if (config_read(&collect, command, &file))
+		return EXIT_USAGE;
+	ret_places->spool = collect.options.spool_directory;
+	ret_places->state = collect.stream_options.state_directory;
+	ret_places->token_file = collect.stream_options.token_file;
+	ret_places->client_cert = collect.stream_options.client_cert;
+	ret_places->client_key = collect.stream_options.client_key;
+	return EXIT_OK;
+}
+
 int command_collect(int argc, char **argv)
 {
 	struct collect collect = { .start_boot_ns = clock_boot_ns() };
@@ -486,9 +518,7 @@ int command_collect(int argc, char **argv)
 	bool print = false;
 	int code, closed;
 
-	if (config_new(&collect.config) < 0 || config_add(collect.config, "", option_specs, &collect.options) < 0 ||
-	    config_add(collect.config, "stream", stream_option_specs, &collect.stream_options) < 0 ||
-	    module_options_add(collect.config, &collect.module_options) < 0) {
+	if (config_declare(&collect) < 0) {
 		fprintf(stderr, "tracer collect: out of memory\n");
 		return EXIT_REFUSED;
 	}
@@ -508,7 +538,7 @@ int command_collect(int argc, char **argv)
 	if (code < 0 && args.operand_count)
 		code = args_usage(&args, "takes no operands");
 	if (code < 0) {
-		code = config_read(&collect, &args, &file);
+		code = config_read(&collect, "collect", &file);
 		if (!code)
 			code = options_check(&collect);
 		if (!code && print)

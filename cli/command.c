@@ -157,6 +157,60 @@ const struct command commands[] = {
 			       {2, "Bad usage"}, {3, "It could not be started"}),
 	},
 	{
+		.name = "identity",
+		.function = command_identity,
+		.summary = "Show who this host is to a datalake, or forget it",
+		.usage = "[OPTION...] [show|reset]",
+		.description =
+			"A host draws a random host_id when it first delivers records, and is given a token of its "
+			"own. show says which and whether it is this machine's: a copied disk carries the "
+			"original's, and then a new one is made at the next start. reset forgets both; stop the "
+			"collector first.",
+		.words = "show reset",
+		.options = OPTIONS(
+			{"config", 'c', "FILE", "The collector's configuration, instead of /etc/tracer/tracer.yaml"},
+			{"json", 'j', NULL, "As JSON; without the token"}),
+		.examples = EXAMPLES({"sudo tracer identity", "Who this host is"},
+				     {"sudo tracer identity reset", "Be another host from now on"}),
+		.exits = EXITS({0, "It has one of its own, or forgot it"}, {1, "It has none, or another machine's"},
+			       {2, "Bad usage or configuration"}, {3, "It cannot be read, or the collector runs"}),
+	},
+	{
+		.name = "image",
+		.function = command_image,
+		.summary = "Leave a golden image without identity",
+		.usage = "[OPTION...] prepare",
+		.description =
+			"Removes what makes this host this host, so that each clone becomes one of its own: "
+			"host_id and agent token, all records in the spool, the client certificate of the "
+			"collector, and tokens and certificate of a datalake. Configuration and the ingest token "
+			"stay: with that clones enrol. Stop the collector first.",
+		.words = "prepare",
+		.options = OPTIONS(
+			{"config", 'c', "FILE", "The collector's configuration, instead of /etc/tracer/tracer.yaml"},
+			{"lake", 0, "DIR", "State of a datalake (default: /var/lib/tracer/lake)"},
+			{"dry-run", 0, NULL, "Only say what would be removed"}),
+		.examples = EXAMPLES({"sudo tracer image prepare", "The last step before the snapshot"},
+				     {"sudo tracer image prepare --dry-run", "See what that would remove"}),
+		.exits = EXITS({0, "No identity is left"}, {1, "Something could not be removed"},
+			       {2, "Bad usage or configuration"}, {3, "The collector runs"}),
+	},
+	{
+		.name = "service",
+		.function = command_service,
+		.summary = "Print the file of a service manager that runs Tracer",
+		.usage = "[OPTION...] NAME",
+		.description =
+			"Prints a unit for systemd (collector or datalake), a script for OpenRC or SysV, or the script "
+			"that "
+			"keeps the collector running where there is no service manager. The installer writes these.",
+		.words = "systemd systemd-datalake openrc sysv supervise",
+		.options = OPTIONS({"prefix", 0, "DIR", "Where Tracer is installed (default: /usr/local)"},
+				   {"user", 0, "NAME", "User of the datalake (default: tracer)"}),
+		.examples = EXAMPLES({"tracer service systemd", "The collector's unit"}),
+		.exits = EXITS({0, "It was printed"}, {2, "Bad usage"}),
+	},
+	{
 		.name = "top",
 		.function = command_top,
 		.summary = "Watch what runs, by run, task, tool, process or container",

@@ -111,6 +111,8 @@ int command_datalake(int argc, char **argv);
 const struct option_table *command_datalake_options(void);
 int command_doctor(int argc, char **argv);
 int command_help(int argc, char **argv);
+int command_identity(int argc, char **argv);
+int command_image(int argc, char **argv);
 int command_man(int argc, char **argv);
 int command_rules(int argc, char **argv);
 int command_run(int argc, char **argv);
@@ -120,6 +122,7 @@ int command_rows(int argc, char **argv); // runs, tasks, tools, processes, hosts
 int command_show(int argc, char **argv);
 int command_export(int argc, char **argv);
 int command_spool(int argc, char **argv);
+int command_service(int argc, char **argv);
 int command_sql(int argc, char **argv);
 int command_status(int argc, char **argv);
 int command_stream(int argc, char **argv);

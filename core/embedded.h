@@ -20,6 +20,8 @@ extern const struct embedded_file embedded_rules[]; /* rules/ */
 extern const size_t embedded_rules_count;
 extern const struct embedded_file embedded_demo[]; /* demo/ */
 extern const size_t embedded_demo_count;
+extern const struct embedded_file embedded_service[]; /* installer/service/ */
+extern const size_t embedded_service_count;
 extern const struct embedded_file embedded_ca[]; /* one file: a bundle of PEM certificates, Mozilla's, by Debian */
 extern const size_t embedded_ca_count;
 

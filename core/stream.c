@@ -177,15 +177,21 @@ static void succeed(struct streamer *streamer, const struct stream_answer *answe
 
 // ---- enrolment ---------------------------------------------------------------------------------------------------
 
+static int identity_save(struct streamer *streamer)
+{
+	const struct stream_setup *setup = streamer->setup;
+	const struct stream_machine machine = {setup->machine_id, setup->hardware};
+
+	return stream_identity_save(setup->state_fd, &machine, streamer->origin, &streamer->identity);
+}
+
 // The server knows this host and we have no token: it was given one and we died before we kept it. A host that never
 // delivered anything may as well be another one.
 static bool renamed(struct streamer *streamer)
 {
-	const struct stream_setup *setup = streamer->setup;
-
 	return !streamer->identity.token[0] && streamer->cursor.acked == 0 &&
 	       stream_host_id_draw(streamer->identity.host_id) == 0 &&
-	       stream_identity_save(setup->state_fd, setup->machine_id, streamer->origin, &streamer->identity) == 0;
+	       identity_save(streamer) == 0;
 }
 
 static void enrol(struct streamer *streamer)
@@ -205,8 +211,7 @@ static void enrol(struct streamer *streamer)
 		return;
 	if (answer.status == 200 && answer.token[0]) {
 		snprintf(streamer->identity.token, sizeof(streamer->identity.token), "%s", answer.token);
-		result =
-			stream_identity_save(setup->state_fd, setup->machine_id, streamer->origin, &streamer->identity);
+		result = identity_save(streamer);
 		stream_tell(setup, result < 0, "%s: enrolled as %s%s%s", streamer->origin, streamer->identity.host_id,
 			    result < 0 ? ", but that could not be kept: " : "", result < 0 ? strerror(-result) : "");
 		succeed(streamer, &answer);
@@ -518,6 +523,7 @@ static int work(struct streamer *streamer)
 static int begin(struct streamer *streamer)
 {
 	const struct stream_setup *setup = streamer->setup;
+	const struct stream_machine machine = {setup->machine_id, setup->hardware};
 	char why[STREAM_WHY_SIZE];
 	bool tls;
 	int result;
@@ -526,11 +532,14 @@ static int begin(struct streamer *streamer)
 	if (spool_cursor_read(setup->spool_fd, &streamer->cursor) < 0)
 		streamer->cursor = (struct spool_cursor){0};
 	stream_url_split(setup->options->url, streamer->origin, streamer->host, &tls);
-	result = stream_identity_load(setup->state_fd, setup->machine_id, streamer->origin, &streamer->identity);
+	result = stream_identity_load(setup->state_fd, &machine, streamer->origin, &streamer->identity);
 	if (result < 0) {
 		stream_tell(setup, true, "the streamer's identity: %s", strerror(-result));
 		return result;
 	}
+	if (streamer->identity.cloned)
+		stream_tell(setup, true, "the identity found here is another machine's: this one is %s from now on",
+			    streamer->identity.host_id);
 	streamer->report->quarantined = stream_quarantine_count(setup->state_fd);
 	result = stream_batch_init(&streamer->batch);
 	if (result == 0)

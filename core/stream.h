@@ -17,7 +17,7 @@
 
 #include "core/option.h"
 
-enum { STREAM_WHY_SIZE = 384, STREAM_HOST_ID_SIZE = 37 };
+enum { STREAM_WHY_SIZE = 384, STREAM_HOST_ID_SIZE = 37, STREAM_HARDWARE_SIZE = 40 };
 
 struct stream_options {
 	char *url; // "" no streaming

@@ -187,6 +187,7 @@ static void names_read(struct stream_setup *setup)
 {
 	CLEANUP(buf_free) struct buf text = BUF_INIT;
 
+	stream_hardware("/sys", setup->hardware);
 	if (gethostname(setup->host, sizeof(setup->host) - 1) < 0)
 		setup->host[0] = 0;
 	if (fs_read("/etc/machine-id", sizeof(setup->machine_id) - 1, &text) < 0)

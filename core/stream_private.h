@@ -26,7 +26,7 @@ struct stream_setup {
 	struct buf token; // for enrolment; empty: none
 	char token_missing[STREAM_WHY_SIZE]; // why it is empty
 	struct buf client_cert, client_key;
-	char host[256], machine_id[64];
+	char host[256], machine_id[64], hardware[STREAM_HARDWARE_SIZE];
 	char ca_path[256]; // "" the embedded bundle
 	struct buf ca; // as it was read at the start
 	int report_fd; // where reports go, and whose end of file says stop; -1 by hand
@@ -54,18 +54,27 @@ int stream_confine(const struct stream_setup *setup, uint64_t *ret_landlock, uin
 // ---- stream_state.c ----------------------------------------------------------------------------------------------
 
 #define STREAM_DIRECTORY "stream" // below the spool
+#define STREAM_IDENTITY_FILE "identity"
 
 struct stream_identity {
 	char host_id[STREAM_HOST_ID_SIZE];
 	char token[512]; // of the agent; "" not enrolled
+	bool cloned; // one of another machine was found, and this one drawn in its place
+};
+
+// What a disk that is carried or copied to another machine finds there.
+struct stream_machine {
+	const char *machine_id; // "" unknown
+	const char *hardware; // stream_hardware(); "" unknown
 };
 
 // Waits (polling) for the lock that one streamer a spool has. 0, -EINTR when stop() says so, or -errno.
 int stream_state_lock(int cursor_fd, bool (*stop)(void *), void *context, int *ret_lock_fd);
-// Reads the identity, or draws one. A copy of another machine's is not taken over.
-int stream_identity_load(int state_fd, const char *machine_id, const char *origin,
+// Reads the identity, or draws one: the only place that makes a host_id. A copy of another machine's is not taken
+// over: one with another machine id, or with another hardware mark of the same kind.
+int stream_identity_load(int state_fd, const struct stream_machine *machine, const char *origin,
 			 struct stream_identity *identity);
-int stream_identity_save(int state_fd, const char *machine_id, const char *origin,
+int stream_identity_save(int state_fd, const struct stream_machine *machine, const char *origin,
 			 const struct stream_identity *identity);
 int stream_host_id_draw(char out[STREAM_HOST_ID_SIZE]);
 // Appends a refused record. -EDQUOT: the file has its limit.
@@ -73,6 +82,12 @@ int stream_quarantine(int state_fd, uint64_t limit_bytes, uint64_t epoch, uint64
 		      const char *why, const char *record, size_t length);
 // How many are in it.
 uint64_t stream_quarantine_count(int state_fd);
+
+// ---- stream_hardware.c -------------------------------------------------------------------------------------------
+
+// A mark of the machine that no copy of its disk carries: "dmi:", "dt:" or "mac:" and a hash of what the firmware or
+// else the network cards say. sys is "/sys" but in tests. "" when they say nothing. Needs root for the first.
+void stream_hardware(const char *sys, char out[STREAM_HARDWARE_SIZE]);
 
 // ---- stream_batch.c ----------------------------------------------------------------------------------------------
 

@@ -18,7 +18,6 @@
 #include "core/base/json.h"
 #include "core/stream_private.h"
 
-#define IDENTITY_FILE "identity"
 #define QUARANTINE_FILE "quarantine.ndjson"
 #define LOCK_FILE "lock"
 
@@ -80,6 +79,18 @@ static bool same(yyjson_val *object, const char *key, const char *text)
 	return value && strcmp(value, text) == 0;
 }
 
+// Marks of different kinds cannot be compared: a kernel may begin or cease to show one.
+static bool same_machine(yyjson_val *root, const struct stream_machine *machine)
+{
+	const char *mark = yyjson_get_str(yyjson_obj_get(root, "hardware"));
+	size_t kind = strcspn(machine->hardware, ":") + 1;
+
+	if (!same(root, "machine_id", machine->machine_id))
+		return false;
+	return !mark || !*mark || !*machine->hardware || strncmp(mark, machine->hardware, kind) != 0 ||
+	       strcmp(mark, machine->hardware) == 0;
+}
+
 static int identity_read(int state_fd, struct buf *text)
 {
 	size_t size;
@@ -87,7 +98,7 @@ static int identity_read(int state_fd, struct buf *text)
 
 	if (buf_reserve(text, IDENTITY_MAX) < 0)
 		return -ENOMEM;
-	result = fs_read_untrusted_at(state_fd, IDENTITY_FILE, text->data, IDENTITY_MAX, &size);
+	result = fs_read_untrusted_at(state_fd, STREAM_IDENTITY_FILE, text->data, IDENTITY_MAX, &size);
 	if (result < 0)
 		return result;
 	text->length = size;
@@ -95,13 +106,14 @@ static int identity_read(int state_fd, struct buf *text)
 	return 0;
 }
 
-int stream_identity_load(int state_fd, const char *machine_id, const char *origin,
+int stream_identity_load(int state_fd, const struct stream_machine *machine, const char *origin,
 			 struct stream_identity *identity)
 {
 	CLEANUP(buf_free) struct buf text = BUF_INIT;
 	yyjson_doc *document = NULL;
 	yyjson_val *root;
 	const char *token, *host_id;
+	bool complete;
 	int result = identity_read(state_fd, &text);
 
 	if (result < 0 && result != -ENOENT && result != -EBADMSG)
@@ -112,21 +124,25 @@ int stream_identity_load(int state_fd, const char *machine_id, const char *origi
 	*identity = (struct stream_identity){0};
 	// A cloned disk brings another machine's identity along: two hosts of one name would overwrite each other.
 	host_id = yyjson_get_str(yyjson_obj_get(root, "host_id"));
-	if (host_id && host_id_valid(host_id) && same(root, "machine_id", machine_id)) {
+	if (host_id && host_id_valid(host_id) && same_machine(root, machine)) {
 		snprintf(identity->host_id, sizeof(identity->host_id), "%s", host_id);
 		token = yyjson_get_str(yyjson_obj_get(root, "token"));
 		if (token && strlen(token) < sizeof(identity->token) &&
 		    same(root, "origin", origin))
 			snprintf(identity->token, sizeof(identity->token), "%s", token);
+		// A mark is added to what was kept without one, but not for the price of another server's token.
+		complete = *machine->hardware == 0 || same(root, "hardware", machine->hardware) ||
+			   !same(root, "origin", origin);
+	} else {
+		identity->cloned = host_id && host_id_valid(host_id);
+		complete = false;
 	}
 	yyjson_doc_free(document);
-	if (identity->host_id[0])
-		return 0;
-	result = stream_host_id_draw(identity->host_id);
-	return result < 0 ? result : stream_identity_save(state_fd, machine_id, origin, identity);
+	result = identity->host_id[0] ? 0 : stream_host_id_draw(identity->host_id);
+	return result < 0 || complete ? result : stream_identity_save(state_fd, machine, origin, identity);
 }
 
-int stream_identity_save(int state_fd, const char *machine_id, const char *origin,
+int stream_identity_save(int state_fd, const struct stream_machine *machine, const char *origin,
 			 const struct stream_identity *identity)
 {
 	CLEANUP(buf_free) struct buf text = BUF_INIT;
@@ -136,22 +152,23 @@ int stream_identity_save(int state_fd, const char *machine_id, const char *origi
 
 	json_open_object(&json);
 	json_put_string(&json, "host_id", identity->host_id);
-	json_put_string(&json, "machine_id", machine_id);
+	json_put_string(&json, "machine_id", machine->machine_id);
+	json_put_string(&json, "hardware", machine->hardware);
 	json_put_string(&json, "origin", origin);
 	json_put_string(&json, "token", identity->token);
 	json_close_object(&json);
 	json_end_line(&json);
 	if (buf_error(&text) < 0)
 		return -ENOMEM;
-	unlinkat(state_fd, IDENTITY_FILE ".new", 0);
-	fd = openat(state_fd, IDENTITY_FILE ".new",
+	unlinkat(state_fd, STREAM_IDENTITY_FILE ".new", 0);
+	fd = openat(state_fd, STREAM_IDENTITY_FILE ".new",
 		    O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return -errno;
 	result = fs_write_all(fd, text.data, text.length);
 	if (result == 0 && fsync(fd) < 0)
 		result = -errno;
-	if (result == 0 && renameat(state_fd, IDENTITY_FILE ".new", state_fd, IDENTITY_FILE) < 0)
+	if (result == 0 && renameat(state_fd, STREAM_IDENTITY_FILE ".new", state_fd, STREAM_IDENTITY_FILE) < 0)
 		result = -errno;
 	if (result == 0 && fsync(state_fd) < 0)
 		result = -errno;

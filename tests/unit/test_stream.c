@@ -4,6 +4,7 @@
 #include <time.h>
 #include <zlib.h>
 
+#include "core/base/fs.h"
 #include "core/stream_private.h"
 #include "spool_help.h"
 
@@ -328,27 +329,91 @@ static void an_identity_stays_and_does_not_follow_a_copy(void **state)
 	struct stat info;
 
 	(void)state;
-	assert_int_equal(stream_identity_load(fd, "machine-a", "https://lake:443", &one), 0);
+	assert_int_equal(stream_identity_load(fd, &(struct stream_machine){"machine-a", ""}, "https://lake:443", &one), 0);
 	assert_int_equal(strlen(one.host_id), 36);
 	assert_true(one.host_id[14] == '4' && one.token[0] == 0);
 	snprintf(one.token, sizeof(one.token), "secret");
-	assert_int_equal(stream_identity_save(fd, "machine-a", "https://lake:443", &one), 0);
+	assert_int_equal(stream_identity_save(fd, &(struct stream_machine){"machine-a", ""}, "https://lake:443", &one), 0);
 	assert_int_equal(fstatat(fd, "identity", &info, 0), 0);
 	assert_int_equal(info.st_mode & 0777, 0600);
-	assert_int_equal(stream_identity_load(fd, "machine-a", "https://lake:443", &again), 0);
+	assert_int_equal(stream_identity_load(fd, &(struct stream_machine){"machine-a", ""}, "https://lake:443", &again), 0);
 	assert_string_equal(again.host_id, one.host_id);
 	assert_string_equal(again.token, "secret");
 	// The token stays with the server that gave it.
-	assert_int_equal(stream_identity_load(fd, "machine-a", "https://other:443", &again), 0);
+	assert_int_equal(stream_identity_load(fd, &(struct stream_machine){"machine-a", ""}, "https://other:443", &again), 0);
 	assert_string_equal(again.host_id, one.host_id);
 	assert_string_equal(again.token, "");
-	assert_int_equal(stream_identity_load(fd, "machine-b", "https://lake:443", &again), 0);
+	assert_int_equal(stream_identity_load(fd, &(struct stream_machine){"machine-b", ""}, "https://lake:443", &again), 0);
 	assert_string_not_equal(again.host_id, one.host_id);
 	assert_string_equal(again.token, "");
 	help_spit(path, "identity", "{\"host_id\":\"../../etc\",\"machine_id\":\"machine-a\"}", 46);
-	assert_int_equal(stream_identity_load(fd, "machine-a", "https://lake:443", &again), 0);
+	assert_int_equal(stream_identity_load(fd, &(struct stream_machine){"machine-a", ""}, "https://lake:443", &again), 0);
 	assert_int_equal(strlen(again.host_id), 36);
 	close(fd);
+	help_remove(path);
+}
+
+static void a_copy_with_the_same_machine_id_is_told_by_its_hardware(void **state)
+{
+	char *path = help_scratch();
+	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	const struct stream_machine plain = {"m", ""}, first = {"m", "dmi:01"}, second = {"m", "dmi:02"},
+				    other_kind = {"m", "mac:01"};
+	struct stream_identity one, again;
+
+	(void)state;
+	assert_int_equal(stream_identity_load(fd, &plain, "https://lake:443", &one), 0);
+	assert_false(one.cloned);
+	snprintf(one.token, sizeof(one.token), "secret");
+	assert_int_equal(stream_identity_save(fd, &plain, "https://lake:443", &one), 0);
+	// Kept without a mark: it is added, and nothing else changes.
+	assert_int_equal(stream_identity_load(fd, &first, "https://lake:443", &again), 0);
+	assert_string_equal(again.host_id, one.host_id);
+	assert_string_equal(again.token, "secret");
+	// What cannot be compared does not speak against it.
+	assert_int_equal(stream_identity_load(fd, &plain, "https://lake:443", &again), 0);
+	assert_string_equal(again.host_id, one.host_id);
+	assert_int_equal(stream_identity_load(fd, &second, "https://lake:443", &again), 0);
+	assert_true(again.cloned);
+	assert_string_not_equal(again.host_id, one.host_id);
+	assert_string_equal(again.token, "");
+	one = again;
+	assert_int_equal(stream_identity_load(fd, &other_kind, "https://lake:443", &again), 0);
+	assert_false(again.cloned);
+	assert_string_equal(again.host_id, one.host_id);
+	close(fd);
+	help_remove(path);
+}
+
+static void the_hardware_has_a_mark(void **state)
+{
+	char *path = help_scratch(), mark[STREAM_HARDWARE_SIZE], again[STREAM_HARDWARE_SIZE], file[256];
+
+	(void)state;
+	stream_hardware(path, mark);
+	assert_string_equal(mark, "");
+	snprintf(file, sizeof(file), "%.200s/class/net/eth0/device", path);
+	assert_int_equal(fs_make_directories(file, 0700), 0);
+	snprintf(file, sizeof(file), "%.200s/class/net/eth0", path);
+	help_spit(file, "addr_assign_type", "0\n", 2);
+	help_spit(file, "address", "52:54:00:12:34:56\n", 18);
+	stream_hardware(path, mark);
+	assert_memory_equal(mark, "mac:", 4);
+	help_spit(file, "addr_assign_type", "3\n", 2); // given by somebody: it says nothing
+	stream_hardware(path, again);
+	assert_string_equal(again, "");
+	snprintf(file, sizeof(file), "%.200s/class/dmi/id", path);
+	assert_int_equal(fs_make_directories(file, 0700), 0);
+	help_spit(file, "product_uuid", "00000000-0000-0000-0000-000000000000\n", 37);
+	stream_hardware(path, again);
+	assert_string_equal(again, "");
+	help_spit(file, "product_uuid", "4C4C4544-0042-3510-8052-B4C04F4D4E32\n", 37);
+	stream_hardware(path, mark);
+	assert_memory_equal(mark, "dmi:", 4);
+	assert_null(strstr(mark, "4C4C"));
+	help_spit(file, "product_uuid", "4C4C4544-0042-3510-8052-B4C04F4D4E33\n", 37);
+	stream_hardware(path, again);
+	assert_string_not_equal(mark, again);
 	help_remove(path);
 }
 
@@ -448,6 +513,8 @@ int main(void)
 		cmocka_unit_test(retry_after_is_kept_between_a_second_and_an_hour),
 		cmocka_unit_test(places_to_stream_to),
 		cmocka_unit_test(an_identity_stays_and_does_not_follow_a_copy),
+		cmocka_unit_test(a_copy_with_the_same_machine_id_is_told_by_its_hardware),
+		cmocka_unit_test(the_hardware_has_a_mark),
 		cmocka_unit_test(the_quarantine_is_bounded),
 		cmocka_unit_test(name_constraints_are_read_or_forbid),
 	};

@@ -113,11 +113,11 @@ static bool key_withdrawn(const struct tuf_metadata *old, const struct tuf_metad
 		   *after = yyjson_obj_get(tuf_root_role(fresh, type), "keyids"), *key, *other;
 	size_t at, count, other_at, other_count;
 
-	yyjson_arr_foreach(before, at, count, key)
-	{
+	yyjson_arr_foreach(before, at, count, key) {
 		bool found = false;
 
-		yyjson_arr_foreach(after, other_at, other_count, other) found |= yyjson_equals(key, other);
+		yyjson_arr_foreach(after, other_at, other_count, other)
+			found |= yyjson_equals(key, other);
 		if (!found)
 			return true;
 	}
@@ -246,8 +246,7 @@ static int check_snapshot_rollback(struct tuf_client *client, const struct tuf_m
 	yyjson_val *meta = yyjson_obj_get(client->trusted[TUF_SNAPSHOT].body, "meta"), *key, *value;
 	size_t at, count;
 
-	yyjson_obj_foreach(meta, at, count, key, value)
-	{
+	yyjson_obj_foreach(meta, at, count, key, value) {
 		uint64_t before = yyjson_get_uint(yyjson_obj_get(value, "version"));
 		struct tuf_meta_file after;
 

@@ -71,6 +71,6 @@ int tuf_target_url(const struct tuf_client *client, const struct tuf_target *tar
 
 void tuf_target_of(yyjson_val *entry, struct tuf_target *target);
 
-// One role of the kind targets: that of the root or a delegated one, name without ".json".
+// Targets or a delegated role, name without ".json".
 int tuf_targets_load(struct tuf_client *client, const char *name, yyjson_val *keys, yyjson_val *role,
 		     struct tuf_metadata *ret_metadata);

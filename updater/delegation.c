@@ -33,12 +33,12 @@ static bool any_matches(const struct search *search, yyjson_val *role)
 	size_t at, count;
 	yyjson_val *item;
 
-	yyjson_arr_foreach(yyjson_obj_get(role, "paths"), at, count,
-			   item) if (fnmatch(yyjson_get_str(item), search->path, FNM_PATHNAME | FNM_NOESCAPE) ==
-				     0) return true;
-	yyjson_arr_foreach(yyjson_obj_get(role, "path_hash_prefixes"), at, count,
-			   item) if (strncmp(search->digest, yyjson_get_str(item), yyjson_get_len(item)) ==
-				     0) return true;
+	yyjson_arr_foreach(yyjson_obj_get(role, "paths"), at, count, item)
+		if (fnmatch(yyjson_get_str(item), search->path, FNM_PATHNAME | FNM_NOESCAPE) == 0)
+			return true;
+	yyjson_arr_foreach(yyjson_obj_get(role, "path_hash_prefixes"), at, count, item)
+		if (strncmp(search->digest, yyjson_get_str(item), yyjson_get_len(item)) == 0)
+			return true;
 	return false;
 }
 
@@ -64,8 +64,7 @@ static int wait_for_delegated(struct search *search, const struct tuf_metadata *
 	size_t at, count, end = yyjson_arr_size(roles);
 	int result = 0;
 
-	yyjson_arr_foreach(roles, at, count, role)
-	{
+	yyjson_arr_foreach(roles, at, count, role) {
 		if (!any_matches(search, role) || !yyjson_get_bool(yyjson_obj_get(role, "terminating")))
 			continue;
 		search->waiting_count = 0;

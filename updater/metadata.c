@@ -59,7 +59,9 @@ static bool texts_fine(yyjson_val *list)
 
 	if (!yyjson_is_arr(list))
 		return false;
-	yyjson_arr_foreach(list, at, count, item) if (!text_fine(item)) return false;
+	yyjson_arr_foreach(list, at, count, item)
+		if (!text_fine(item))
+			return false;
 	return true;
 }
 
@@ -79,7 +81,9 @@ static bool hashes_fine(yyjson_val *hashes)
 
 	if (!yyjson_is_obj(hashes) || yyjson_obj_size(hashes) == 0)
 		return false;
-	yyjson_obj_foreach(hashes, at, count, key, value) if (!text_fine(value)) return false;
+	yyjson_obj_foreach(hashes, at, count, key, value)
+		if (!text_fine(value))
+			return false;
 	return true;
 }
 
@@ -113,7 +117,9 @@ static bool meta_fine(yyjson_val *body, const char *needed)
 
 	if (!yyjson_obj_get(meta, needed))
 		return false;
-	yyjson_obj_foreach(meta, at, count, key, value) if (!text_fine(key) || !meta_file_fine(value)) return false;
+	yyjson_obj_foreach(meta, at, count, key, value)
+		if (!text_fine(key) || !meta_file_fine(value))
+			return false;
 	return true;
 }
 
@@ -140,7 +146,9 @@ static bool delegations_fine(yyjson_val *delegations)
 
 	if (!yyjson_is_obj(yyjson_obj_get(delegations, "keys")) || !yyjson_is_arr(roles))
 		return false;
-	yyjson_arr_foreach(roles, at, count, role) if (!delegated_fine(role)) return false;
+	yyjson_arr_foreach(roles, at, count, role)
+		if (!delegated_fine(role))
+			return false;
 	return true;
 }
 
@@ -152,8 +160,7 @@ static bool targets_fine(yyjson_val *body)
 
 	if (!yyjson_is_obj(targets))
 		return false;
-	yyjson_obj_foreach(targets, at, count, key, value)
-	{
+	yyjson_obj_foreach(targets, at, count, key, value) {
 		custom = yyjson_obj_get(value, "custom");
 		if (!text_fine(key) || !yyjson_is_uint(yyjson_obj_get(value, "length")) ||
 		    !hashes_fine(yyjson_obj_get(value, "hashes")) || (custom && !yyjson_is_obj(custom)))
@@ -169,8 +176,9 @@ static bool signatures_fine(yyjson_val *signatures)
 
 	if (!yyjson_is_arr(signatures) || yyjson_arr_size(signatures) > TUF_SIGNATURES_MAX)
 		return false;
-	yyjson_arr_foreach(signatures, at, count, item) if (!text_fine(yyjson_obj_get(item, "keyid")) ||
-							    !yyjson_is_str(yyjson_obj_get(item, "sig"))) return false;
+	yyjson_arr_foreach(signatures, at, count, item)
+		if (!text_fine(yyjson_obj_get(item, "keyid")) || !yyjson_is_str(yyjson_obj_get(item, "sig")))
+			return false;
 	return true;
 }
 

@@ -38,7 +38,7 @@ struct tuf_meta_file {
 	yyjson_val *hashes; // NULL: not said
 };
 
-// Fills why with a sentence, text from outside made harmless, and returns error.
+// Fills why with a sentence made harmless, and returns error.
 __attribute__((format(printf, 3, 4))) int tuf_fail(char why[TUF_WHY_SIZE], int error, const char *format, ...);
 
 // Reads one file. -EBADMSG: it is not metadata of that type in the form that the specification asks for. Fields that it
@@ -53,7 +53,6 @@ void tuf_metadata_free(struct tuf_metadata *metadata);
 int tuf_verify(const struct tuf_metadata *metadata, yyjson_val *keys, yyjson_val *role, const char *name,
 	       char why[TUF_WHY_SIZE]);
 
-// The part of a root that speaks of a role.
 yyjson_val *tuf_root_keys(const struct tuf_metadata *root);
 yyjson_val *tuf_root_role(const struct tuf_metadata *root, enum tuf_type role);
 

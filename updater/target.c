@@ -87,8 +87,7 @@ int tuf_pick(struct tuf_client *client, const struct tuf_wanted *wanted, const c
 	size_t at, count;
 	int order;
 
-	yyjson_obj_foreach(targets, at, count, key, value)
-	{
+	yyjson_obj_foreach(targets, at, count, key, value) {
 		tuf_target_of(value, &target);
 		if (tuf_unfit(&target, wanted))
 			continue;
@@ -99,8 +98,7 @@ int tuf_pick(struct tuf_client *client, const struct tuf_wanted *wanted, const c
 		path = yyjson_get_str(key);
 	}
 	if (!path)
-		return tuf_fail(client->why, -ENOENT, "nothing newer than %s for %s on channel %s", wanted->version,
-				wanted->architecture, wanted->channel);
+		return tuf_fail(client->why, -ENOENT, "nothing newer than %s", wanted->version);
 	*ret_path = path;
 	*ret_target = best;
 	return 0;

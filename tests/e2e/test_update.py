@@ -6,13 +6,15 @@ tests/unit/test_update.c."""
 import json
 import platform
 import stat
+import subprocess
 
 import pytest
 from securesystemslib.signer import CryptoSigner
 from tuf.api.metadata import DelegatedRole
 
-from harness.tracer import ROOT
-from harness.tuf_repository import Client, Repository, in_days
+from harness import certificates
+from harness.tracer import BINARY, ROOT
+from harness.tuf_repository import Client, Repository, Server, in_days
 
 VERSION = (ROOT / "VERSION").read_text().strip()
 
@@ -583,3 +585,56 @@ def test_who_may_what(client):
     assert child["Uid"].split()[0] != "0"
     assert files < 12
     assert int(seen["tracer"][0]["CapEff"], 16) in (0, 1 << 1)  # CAP_DAC_OVERRIDE
+
+
+def test_https(client, tmp_path):
+    """With the child's sandbox on: a server whose authority is given, and one that nobody vouches for."""
+    authority = certificates.authority()
+    certificate = certificates.Certificate("server", authority, names=["127.0.0.1"], extended=[certificates.SERVER])
+    (tmp_path / "tls").mkdir()
+    server = Server(client.repository, certificates.server_context(tmp_path / "tls", certificate))
+    ca = tmp_path / "ca.pem"
+    ca.write_bytes(authority.pem)
+    client.repository.add_target("file", b"content")
+    client.repository.release()
+    assert client.init() == 0
+    where = ["--metadata-url", f"{server.url}/metadata"]
+    assert client.run(*where, "refresh") == 1
+    assert "ertificate" in client.said
+    assert client.repository.requests == []
+    assert client.run(*where, "--ca-file", ca, "--target-dir", client.place, "download", "file") == 0, client.said
+    assert client.got() == {"file": b"content"}
+    server.close()
+
+
+@pytest.mark.parametrize("call, least", [("rename", 5), ("unlink", 2)] + [
+    pytest.param(call, 1, marks=pytest.mark.long) for call in ("openat", "open", "write", "fchmod", "fsync")])
+def test_killed_before_any_call(client, tmp_path, call, least):
+    """SIGKILL before each call that changes the disk: what is there is whole, and the next run goes on."""
+    client.repository.add_target("file", b"content")
+    client.repository.release()
+    first = client.repository.published["root"][0]
+    client.repository.rotate("snapshot")
+    client.repository.publish("root")
+    client.repository.release()
+    for when in range(1, 40):
+        folder = tmp_path / str(when)
+        folder.mkdir()
+        host = Client(folder, client.repository)
+        try:
+            assert host.init(first) == 0
+            done = subprocess.run(
+                ["strace", "-o", folder / "trace", "-e", f"trace={call}", "-e", f"inject={call}:signal=KILL:when={when}", BINARY, "update",
+                 "--metadata-dir", host.trusted, "--metadata-url", f"{host.server.url}/metadata", "--target-dir", host.place, "download", "file"],
+                capture_output=True)
+            if done.returncode == 0:
+                break  # there are not so many of this call
+            for file in host.trusted.glob("*.json"):
+                assert "signed" in json.loads(file.read_bytes()), (call, when, file)
+            assert host.got().get("file", b"content") == b"content"
+            assert host.download("file") == 0, (call, when, host.said)
+            assert (host.place / "file").read_bytes() == b"content"
+            assert versions(host) == [client.repository.roles[role].signed.version for role in ("root", "timestamp", "snapshot", "targets")]
+        finally:
+            host.server.close()
+    assert when > least

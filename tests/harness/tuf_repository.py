@@ -127,7 +127,7 @@ class Repository:
 class Server:
     """Serves one repository on loopback until it is closed."""
 
-    def __init__(self, repository):
+    def __init__(self, repository, context=None):
         class Handler(http.server.BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
@@ -148,7 +148,9 @@ class Server:
                 pass
 
         self.http = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.http.server_address[1]}"
+        self.url = f"{'https' if context else 'http'}://127.0.0.1:{self.http.server_address[1]}"
+        if context:
+            self.http.socket = context.wrap_socket(self.http.socket, server_side=True)
         threading.Thread(target=self.http.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
 
     def close(self):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Interleaved A/B measurement: in each round every arm runs every storm, in an order drawn anew; then ratios and intervals."""
+"""Interleaved A/B measurement: rounds in which every arm runs every storm, in an order drawn anew; for the storms whose cost
+is small, many short blocks A B B A, which a drift of the machine does not move; then ratios and intervals."""
 
 import contextlib
 import math
@@ -19,6 +20,9 @@ from harness.tracer import BUILD, ROOT
 # Storm: how much of it, about two thirds of a second on the machine of docs/BENCHMARKS.md.
 STORMS = {"spawn": 1000, "exec": 2000, "execs": 3300, "switch": 70_000, "syscall": 2_700_000, "fault": 230_000, "pipe": 600}
 TITLES = {"spawn": "fork, exec, wait", "exec": "exec", "execs": "exec on all cores", "switch": "context switch", "syscall": "syscall", "fault": "page fault", "pipe": "pipe"}
+
+
+PAIRED = ("spawn", "exec", "execs")  # measured in blocks, at half the size
 
 
 def storms_program():
@@ -46,10 +50,16 @@ class Control(Recorder):
     title = "nothing, again (noise)"
 
 
-def interleaved(recorders, rounds, storms=None, progress=True, seed=1, others=(), other_rounds=0):
-    """{storm: {recorder name: [what storm() tells, per round]}}, and {recorder name: reason} for those that do not run here.
+def show_progress(what, number, count):
+    if sys.stderr.isatty():
+        print(f"\r{what} {number + 1} of {count}", end="" if number + 1 < count else "\n", file=sys.stderr, flush=True)
 
-    others take part in the first other_rounds rounds only, so that the n-th figures of all still belong to one round.
+
+def interleaved(recorders, rounds, storms=None, seed=1, others=(), other_rounds=0, few=()):
+    """{storm: {recorder name: [(what storm() tells, the same beside nothing), per round]}}, and {recorder name: reason} for
+    those that do not run here.
+
+    others take part in the first other_rounds rounds only, as do the storms in few.
     """
     storms = storms or STORMS
     generator = random.Random(seed)
@@ -66,17 +76,48 @@ def interleaved(recorders, rounds, storms=None, progress=True, seed=1, others=()
                 try:
                     running = recorder(folder)
                     with running:
-                        figures = {name: storm(name, amount, running) for name, amount in storms.items()}
+                        figures = {name: storm(name, amount, running) for name, amount in storms.items()
+                                   if number < other_rounds or name not in few}
                     running.check()
                     for name, figure in figures.items():
                         results[name][recorder.name].append(figure)
                 except Unavailable as why:
                     refused[recorder.name] = str(why)
-        if progress and sys.stderr.isatty():
-            print(f"\rround {number + 1} of {rounds}", end="", file=sys.stderr, flush=True)
-    if progress and sys.stderr.isatty():
-        print(file=sys.stderr)
-    return results, refused
+        show_progress("round", number, rounds)
+    return {name: {recorder: list(zip(figures, of_storm[Recorder.name])) for recorder, figures in of_storm.items()}
+            for name, of_storm in results.items()}, refused
+
+
+def middle(one, other):
+    """The geometric mean of each figure of two storms."""
+    return tuple(math.sqrt(a * b) for a, b in zip(one, other))
+
+
+def paired(recorder, names, blocks, control_blocks):
+    """As interleaved(), for one recorder and the control, in blocks: nothing, twice the recorder, nothing. What drifts
+    evenly within a block cancels out, and a block takes seconds."""
+    storms = {name: STORMS[name] // 2 for name in names}
+    results = {name: {recorder.name: [], Control.name: []} for name in names}
+    every = max(blocks // control_blocks, 1) if control_blocks else 0
+
+    def block(kind, folder):
+        figures = [{name: storm(name, amount) for name, amount in storms.items()}]
+        with kind(folder) as running:
+            figures += [{name: storm(name, amount, running) for name, amount in storms.items()} for _ in range(2)]
+        running.check()
+        figures.append({name: storm(name, amount) for name, amount in storms.items()})
+        for name in names:
+            first, second, third, last = (figure[name] for figure in figures)
+            results[name][kind.name].append((middle(second, third), middle(first, last)))
+
+    for name, amount in storms.items():
+        storm(name, amount)
+    for number in range(blocks):
+        for kind in (recorder, Control) if every and number % every == 0 else (recorder,):
+            with tempfile.TemporaryDirectory(prefix="tracer-bench-") as folder:
+                block(kind, folder)
+        show_progress("block", number, blocks)
+    return results
 
 
 def bpf_ns(pid):
@@ -103,18 +144,19 @@ def bpf_counted():
 def direct(recorder, names, rounds=5):
     """{storm: (CPU of the storm, of that in the recorder's BPF programs, the recorder's own), a start and end each, in ns}.
 
-    The ratio of two clocks that run at the same time on the same work: what else the machine does moves both alike.
+    The ratio of two clocks that run at the same time on the same work: what else the machine does moves both alike. The
+    storms are long, so that what the recorder does each second anyway is counted for the second that they take.
     """
     results = {}
     for name in names:
-        amount, each = STORMS[name] // 2, []
+        amount, each = STORMS[name] * 3, []
         for _ in range(rounds):
             with tempfile.TemporaryDirectory(prefix="tracer-bench-") as folder, recorder(folder) as running, bpf_counted():
                 pid = running.process.pid
                 ended = running.status()["processes_ended"]
                 kernel, own = bpf_ns(pid), tools.cpu_ns(pid)
                 _, cpu, _ = storm(name, amount)
-                time.sleep(0.5)  # what it still had to drain
+                time.sleep(0.3)  # what it still had to drain
                 kernel, own = bpf_ns(pid) - kernel, tools.cpu_ns(pid) - own
                 ended = running.status()["processes_ended"] - ended  # those of others that ran meanwhile too
                 each.append((cpu / amount, kernel / ended, own / ended))
@@ -152,11 +194,11 @@ def table(results, recorders, refused, what):
             continue
         cells = []
         for figures in results.values():
-            middle, low, high = ratio([figure[what] for figure in figures[recorder.name]],
-                                      [figure[what] for figure in figures[Recorder.name]])
-            cells.append(f"{percent(middle)} ({percent(low)} … {percent(high)})")
+            pairs = figures[recorder.name]
+            centre, low, high = ratio([one[what] for one, _ in pairs], [base[what] for _, base in pairs])
+            cells.append(f"{percent(centre)} ({percent(low)} … {percent(high)})")
         lines.append(f"| {recorder.title} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 
-__all__ = ["Control", "STORMS", "interleaved", "ratio", "storm", "storms_program", "table", "tools"]
+__all__ = ["Control", "PAIRED", "STORMS", "direct", "interleaved", "paired", "ratio", "storm", "storms_program", "table", "tools"]

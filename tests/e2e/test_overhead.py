@@ -14,11 +14,18 @@ def test_storms_are_not_slowed_down():
     """By CPU time of storm and collector together: it hardly depends on what else the machine does."""
     recorders = [Recorder, tools.Tracer]
     storms = {"exec": 1500, "switch": 30_000, "syscall": 1_500_000, "fault": 120_000}
-    results, refused = measure.interleaved(recorders, 6, storms, progress=False)
+    results, refused = measure.interleaved(recorders, 6, storms)
     assert not refused, refused
     for storm, bound in {"exec": 1.12, "switch": 1.12, "syscall": 1.05, "fault": 1.10}.items():
-        ratios = measure.ratio(*([figures[2] for figures in results[storm][name]] for name in ("tracer", "nothing")))
+        ratios = measure.ratio(*zip(*((one[2], base[2]) for one, base in results[storm]["tracer"])))
         assert ratios[1] < bound, f"{storm}: {ratios[0]:.3f} ({ratios[1]:.3f} to {ratios[2]:.3f})"
+
+
+def test_a_process_costs_little():
+    """By the kernel's own clocks: the BPF programs and the collector together, for the start and end of a process."""
+    cpu, kernel, own = measure.direct(tools.Tracer, ("exec",), 1)["exec"]
+    assert 0 < kernel and 0 < own
+    assert (kernel + own) / cpu < 0.04, f"{kernel:.0f} ns in BPF and {own:.0f} in the collector, of {cpu:.0f}"
 
 
 class SmallRing(tools.Tracer):

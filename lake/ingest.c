@@ -24,14 +24,14 @@
 
 enum {
 	WAITING_MAX = 2048, // batches
-	WAITING_BYTES_MAX = 48 << 20, // of encoded bodies
-	DECODED_BYTES_MAX = 64 << 20, // waiting for the writer; one batch may always
+	WAITING_BYTES_MAX = 32 << 20, // of encoded bodies
+	DECODED_BYTES_MAX = 24 << 20, // of inflated text, waiting for the writer; one batch may always
 	GATHERED_BYTES = DECODED_BYTES_MAX / 2, // these are written whether more may come or not
-	DECODED_LEAST = 256 * 1024, // what even a small one takes once it is decoded
+	DECODED_LEAST = 128 * 1024, // what even a small one takes once it is decoded
 	GROUP_MAX = STORE_BATCHES_MAX, // batches of one commit
 	GROUP_RECORDS = 20000, // a commit is not filled beyond this
 	SPARE_BATCHES = 256,
-	SPARE_BYTES_MAX = DECODED_LEAST,
+	SPARE_BYTES_MAX = 256 * 1024,
 	TASKS_MAX = 8,
 };
 // A commit costs a sync and some pages whatever is in it. While a crowd posts (so many batches of another host than the

@@ -51,6 +51,7 @@ struct aggregates {
 	size_t slot_count, used;
 	struct aggregate **dirty;
 	size_t dirty_count, dirty_room;
+	uint64_t swept; // revision at which those not asked for left the last time
 	sqlite3_stmt *load[ENTITY_END];
 	sqlite3_stmt *save[ENTITY_END], *change[ENTITY_END]; // a whole row; one that is there
 };

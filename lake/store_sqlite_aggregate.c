@@ -10,7 +10,7 @@
 #include "core/base/cleanup.h"
 #include "lake/store_sqlite_aggregate.h"
 
-enum { KEPT_MAX = 200000, SLOTS_FIRST = 4096 };
+enum { KEPT_MAX = 60000, SLOTS_FIRST = 4096 };
 
 _Static_assert((int)RUNS_workspace == (int)HOSTS_workspace && (int)RUNS_host_id == (int)HOSTS_host_id &&
 		       (int)TOOLS_workspace == (int)RUNS_workspace && (int)SAMPLES_workspace == (int)RUNS_workspace &&
@@ -232,6 +232,7 @@ int aggregate_get(struct sqlite_store *store, const struct lake_batch *batch, en
 	*ret_fresh = false;
 	if (aggregates->slots[at]) {
 		*ret_aggregate = aggregates->slots[at];
+		aggregates->slots[at]->asked = store->revision;
 		return 0;
 	}
 	aggregate = calloc(1, sizeof(*aggregate) + schema_entities[entity].column_count * sizeof(aggregate->slot[0]));
@@ -240,6 +241,7 @@ int aggregate_get(struct sqlite_store *store, const struct lake_batch *batch, en
 	aggregate->entity = (uint8_t)entity;
 	aggregate->id = id;
 	aggregate->run = run;
+	aggregate->asked = store->revision;
 	aggregate_begin(aggregate);
 	status = aggregate_load(store, aggregate, &found, error);
 	if (status == 0 && !found)
@@ -379,6 +381,35 @@ static int aggregate_save(struct sqlite_store *store, struct aggregate *aggregat
 	return 0;
 }
 
+// Those that no transaction since the last time had anything for leave: tasks that are over, hosts that are silent.
+static void aggregates_sweep(struct sqlite_store *store)
+{
+	struct aggregates *aggregates = &store->aggregates;
+	struct aggregate **old = aggregates->slots;
+
+	aggregates->slots = calloc(aggregates->slot_count, sizeof(struct aggregate *));
+	if (!aggregates->slots) {
+		aggregates->slots = old;
+		aggregates_forget(aggregates);
+		return;
+	}
+	aggregates->used = 0;
+	for (size_t i = 0; i < aggregates->slot_count; i++) {
+		struct aggregate *kept = old[i];
+
+		if (kept && kept->asked > aggregates->swept) {
+			aggregates->slots[slot_of(aggregates, (enum schema_entity_id)kept->entity, kept->id)] = kept;
+			aggregates->used++;
+		} else if (kept) {
+			aggregate_free(kept);
+		}
+	}
+	free(old);
+	aggregates->swept = store->revision;
+	if (aggregates->used > KEPT_MAX / 4 * 3)
+		aggregates_forget(aggregates);
+}
+
 int aggregates_flush(struct sqlite_store *store, struct store_error *error)
 {
 	struct aggregates *aggregates = &store->aggregates;
@@ -390,6 +421,6 @@ int aggregates_flush(struct sqlite_store *store, struct store_error *error)
 	}
 	aggregates->dirty_count = 0;
 	if (status == 0 && aggregates->used > KEPT_MAX)
-		aggregates_forget(aggregates);
+		aggregates_sweep(store);
 	return status;
 }

@@ -12,6 +12,7 @@ struct aggregate {
 	bool dirty;
 	bool stored; // its row is there
 	uint64_t stored_start_ns; // and has this; of a run
+	uint64_t asked; // revision of the latest transaction that had something for it
 	union lake_slot slot[];
 };
 

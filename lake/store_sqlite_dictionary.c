@@ -9,7 +9,7 @@
 
 #include "lake/store_sqlite.h"
 
-enum { TEXT_SLOTS = 1 << 17, CONTEXT_SLOTS = 1 << 17, MEMORY_MAX = 64 * 1024 * 1024 };
+enum { TEXT_SLOTS = 1 << 17, CONTEXT_SLOTS = 1 << 17, MEMORY_MAX = 32 * 1024 * 1024 };
 
 struct dictionary_text {
 	struct dictionary_text *next;

@@ -6,7 +6,6 @@ import contextlib
 import math
 import pathlib
 import random
-import re
 import statistics
 import subprocess
 import sys
@@ -121,12 +120,16 @@ def paired(recorder, names, blocks, control_blocks):
 
 
 def bpf_ns(pid):
-    """Nanoseconds in the BPF programs that a process holds, since the kernel was told to count them."""
-    total = 0
+    """Nanoseconds in the hooks that a process holds, since the kernel was told to count them. Its iterators run in its own
+    time, and are counted there."""
+    spent, iterators = {}, set()
     for path in pathlib.Path(f"/proc/{pid}/fdinfo").iterdir():
-        found = re.search(r"^run_time_ns:\s*(\d+)$", path.read_text(), re.M)
-        total += int(found.group(1)) if found else 0
-    return total
+        lines = dict(line.split(":", 1) for line in path.read_text().splitlines() if ":" in line)
+        if "run_time_ns" in lines:
+            spent[lines["prog_id"].strip()] = int(lines["run_time_ns"])
+        elif lines.get("link_type", "").strip() == "iter":
+            iterators.add(lines["prog_id"].strip())
+    return sum(ns for program, ns in spent.items() if program not in iterators)
 
 
 @contextlib.contextmanager

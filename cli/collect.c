@@ -59,7 +59,7 @@ static const struct option_spec option_specs[] = {
 	  "Least severe messages to write: error, warn, info or debug" },
 	{ "rules_directory", OPTION_STRING, offsetof(struct collect_options, rules_directory), "/etc/tracer/rules.d", 0,
 	  0, "Rules of your own, read after the shipped ones" },
-	{ "drain_interval", OPTION_DURATION, offsetof(struct collect_options, drain_interval_ns), "100ms", 1000000,
+	{ "drain_interval", OPTION_DURATION, offsetof(struct collect_options, drain_interval_ns), "250ms", 1000000,
 	  1000000000, "How often the rings are emptied while records come" },
 	{ "sample_interval", OPTION_DURATION, offsetof(struct collect_options, sample_interval_ns), "10s", 1000000000,
 	  3600000000000, "How often living processes, cgroups and the host are sampled" },

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // `tracer image prepare`: takes out of a disk what makes a host that host, so that clones of it are hosts of their own:
 // identity and agent token, records, the keys and certificates of this machine. Configuration and the ingest token,
-// with which clones enrol, stay. Follows no link and crosses no file system.
+// with which clones enrol, stay. Follows no link.
 
 #include <errno.h>
 #include <ftw.h>
@@ -80,7 +80,7 @@ static int prepare(const char *file, const char *lake)
 		code = EXIT_REFUSED;
 	}
 	if (code == EXIT_OK) {
-		nftw(places.spool, on_spool_file, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
+		nftw(places.spool, on_spool_file, 16, FTW_DEPTH | FTW_PHYS);
 		below(places.state, state_names);
 		gone(places.client_cert);
 		gone(places.client_key);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A root directory of its own for one test: this machine's under an overlay, or one of busybox alone; own mounts and pids."""
+"""A root directory of its own for one test (the repository is at /repo): this machine's under an overlay, or one of busybox alone; own mounts and pids."""
 
 import contextlib
 import hashlib
@@ -11,6 +11,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+ROOT = Path(__file__).resolve().parents[2]
 # What shadow's tools write beside the files they change, and keep.
 BACKUPS = {f"etc/{name}-" for name in ("passwd", "group", "shadow", "gshadow")} | {"etc/.pwd.lock"}
 SETUP = r"""
@@ -27,7 +28,9 @@ mount --rbind /sys sys
 mount --rbind /dev dev
 mount -t tmpfs -o mode=755 tmpfs run
 mount -t tmpfs -o mode=1777 tmpfs tmp
-mkdir -p srv && mount --bind "$3" srv
+mkdir -p srv repo
+mount --bind "$3" srv
+mount --bind "$4" repo
 if [ "$2" = overlay ]; then mkdir -p var/lib/tracer etc/tracer && rm -rf var/lib/tracer etc/tracer; fi
 echo ready
 exec sleep 100000
@@ -40,7 +43,7 @@ class Box:
     def __init__(self, base="overlay", srv="/srv"):
         self.folder = tempfile.mkdtemp(prefix="tracer-box-")
         self.holder = subprocess.Popen(
-            ["unshare", "-mpf", "--kill-child", "sh", "-c", SETUP, "sh", self.folder, str(base), str(srv)],
+            ["unshare", "-mpf", "--kill-child", "sh", "-c", SETUP, "sh", self.folder, str(base), str(srv), str(ROOT)],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         line = self.holder.stdout.readline()
         if line != "ready\n":

@@ -15,6 +15,9 @@
 //   made from the cursors as they are at n - 1 and wins only if it is the next: two instances that got overlapping
 //   batches of one agent, cut differently, cannot both publish what they were given. The second one finds the chain
 //   moved, reads the cursors again and leaves out what is there already.
+// - Parts of hosts, runs and the like, which every batch leaves, become one now and then: a fold, published in the same
+//   way, whose entry says for which places of the chain it stands. Those count no more for parts, and go later
+//   (lake/store_clickhouse_fold.c).
 // - A statement whose outcome is unknown needs no answer: rows of a batch that is not published do not count, and the
 //   chain tells whether it was.
 //
@@ -26,15 +29,18 @@
 #include <pthread.h>
 
 #include "lake/amounts.h"
+#include "lake/chunk.h"
 #include "lake/store_clickhouse_http.h"
 
 enum {
-	CLICKHOUSE_SCHEMA_VERSION = 1,
+	CLICKHOUSE_SCHEMA_VERSION = 2,
 	CLICKHOUSE_CLAIM = 64, // batch numbers that one entry of the chain gives
 	CLICKHOUSE_ROW_BITS = 20, // of a row's id that count within its batch
 	CLICKHOUSE_BATCH_ROWS = 1 << CLICKHOUSE_ROW_BITS,
 	CLICKHOUSE_VOID_S = 1800, // age at which a batch number may not be published any more
 	CLICKHOUSE_REMOVE_S = 3600, // age at which its rows may be removed
+	CLICKHOUSE_FOLD_BATCHES = 16, // so many batches at least become a fold
+	CLICKHOUSE_NOTE = 4096, // places of the chain that a round of upkeep leaves unnoted when it has nothing to do
 };
 
 // A condition on the column batch: its rows are published.
@@ -42,6 +48,9 @@ enum {
 	"(batch <= (SELECT max(batch) FROM chain WHERE kind = 'floor') OR batch IN (SELECT batch FROM chain WHERE " \
 	"kind = "                                                                                                   \
 	"'batch'))"
+
+// The same for parts of an entity: published, and no fold stands for it.
+#define CLICKHOUSE_PARTS "(batch IN (SELECT batch FROM part_batches))"
 
 // How parts of an entity that were gathered batch by batch become one row.
 enum clickhouse_role {
@@ -60,6 +69,14 @@ enum clickhouse_role clickhouse_role(enum schema_entity_id entity, unsigned colu
 // Entities that are put together from parts: table NAME_part. The others are rows: table NAME_rows.
 bool clickhouse_has_parts(enum schema_entity_id entity);
 
+// A fold whose rows are there and that is to be published.
+struct clickhouse_fold {
+	uint64_t batch; // 0: none
+	uint64_t after, upto; // it stands for these places of the chain: after < n <= upto
+	uint64_t planned; // the chain's head that it was made at
+	uint64_t ready_ns; // CLOCK_BOOTTIME
+};
+
 struct clickhouse_store {
 	struct store store;
 	struct clickhouse_url url;
@@ -73,7 +90,8 @@ struct clickhouse_store {
 	unsigned stuck_tries; // tokens given up there
 	struct clickhouse_cursor *cursors; // hash table of where agents stand at head
 	size_t cursor_count, cursor_room;
-	uint64_t maintained_ns, bytes;
+	uint64_t maintained_ns, rolled_ns, bytes;
+	struct clickhouse_fold fold;
 };
 
 struct clickhouse_reader {
@@ -86,9 +104,16 @@ struct clickhouse_reader {
 
 // Creates what is missing and checks the version. -EPROTO: a newer one; -ENOENT: nothing there and create is false.
 int clickhouse_schema_open(struct clickhouse_store *store, struct store_error *error);
-// Every statement that makes the tables, in order, each ended by a NUL; the list by another one.
-int clickhouse_schema_statements(const struct clickhouse_url *url, const struct store_retention *retention,
-				 struct buf *ret_statements);
+// The statements that make the tables and the views, in order, each ended by a NUL.
+int clickhouse_schema_tables(const struct clickhouse_url *url, const struct store_retention *retention,
+			     struct buf *ret_statements);
+int clickhouse_schema_views(const struct clickhouse_url *url, struct buf *ret_statements);
+// Those that bring tables to what they should be; there: a line "TABLE tab COLUMN" for each column, "TABLE tab TTL ..."
+// for each TTL. Each ended by a NUL, the list by another one.
+int clickhouse_schema_alters(const struct clickhouse_url *url, const struct store_retention *retention,
+			     const char *there, struct buf *ret_statements);
+// The columns of a table as an insert names them, in the order in which rows are put.
+int clickhouse_table_columns(const char *table, struct buf *ret_names);
 // ClickHouse's type of a column as it is stored.
 const char *clickhouse_type(enum schema_entity_id entity, unsigned column);
 // Name of a metric as a column: dots become underscores.
@@ -113,6 +138,8 @@ bool clickhouse_take_u64(struct clickhouse_cut *cut, uint64_t *ret_value);
 bool clickhouse_take_known(struct clickhouse_cut *cut, uint64_t *ret_value); // Nullable(UInt64)
 bool clickhouse_take_f64(struct clickhouse_cut *cut, double *ret_value);
 bool clickhouse_take_text(struct clickhouse_cut *cut, const char **ret_bytes, size_t *ret_length);
+// Array(UInt64); what is beyond room is passed over, what is missing stays.
+bool clickhouse_take_list(struct clickhouse_cut *cut, uint64_t *values, size_t room);
 // Nullable, of the column's type; texts are made in arena.
 bool clickhouse_take_slot(struct clickhouse_cut *cut, enum schema_type type, struct arena *arena,
 			  union lake_slot *ret_slot);
@@ -174,6 +201,20 @@ int clickhouse_chain_draw(struct clickhouse_store *store, uint64_t *ret_batch, s
 // Publishes a batch as the next entry. 1: done; 0: somebody else was first, head is what it is now; -errno.
 int clickhouse_chain_publish(struct clickhouse_store *store, const char *kind, uint64_t batch, uint64_t upto,
 			     struct store_error *error);
+
+// The same for a fold, which stands for the places after < n <= upto.
+int clickhouse_chain_publish_fold(struct clickhouse_store *store, uint64_t batch, uint64_t after, uint64_t upto,
+				  struct store_error *error);
+
+// ---- folds ----------------------------------------------------------------------------------------------------------
+
+// A piece of the work: begins a fold when one is due, publishes one that was begun. ret_more: call again.
+int clickhouse_fold(struct clickhouse_store *store, bool due, bool *ret_more, struct store_error *error);
+// Removes parts and entries of the chain that folds have stood for long enough.
+int clickhouse_fold_remove(struct clickhouse_store *store, struct store_error *error);
+// Removes the rows of a table whose number in column is among those that query gives, and says how many those were.
+int clickhouse_remove_by(struct clickhouse_store *store, const char *table, const char *column, const char *query,
+			 size_t *ret_count, struct store_error *error);
 
 // ---- living processes -----------------------------------------------------------------------------------------------
 
@@ -263,6 +304,27 @@ int clickhouse_insert(struct clickhouse_store *store, const char *table, const s
 		      struct store_error *error);
 // A row of an entity without parts.
 int clickhouse_put_row(struct buf *out, const struct lake_row *row, uint64_t id, uint64_t received_ns, uint64_t batch);
+
+// ---- roll-ups -------------------------------------------------------------------------------------------------------
+
+struct clickhouse_rollup {
+	uint64_t owner_id, series_id;
+	const char *label, *workspace;
+	enum series_kind kind;
+	uint64_t level_s, time_ns;
+	uint64_t version; // how far in the chain it was made from; 0: by another store
+	const struct series_sum *sums; // one for each metric of the kind
+};
+// A row of rollup_steps.
+void clickhouse_put_rollup(struct buf *out, const struct clickhouse_rollup *rollup, uint64_t received_s,
+			   uint64_t batch);
+// Rolls up what is over.
+int clickhouse_rollup(struct clickhouse_store *store, uint64_t now_ns, struct store_error *error);
+// How far the published roll-ups of a level go: in the chain, and in time. 0, 0: there are none.
+int clickhouse_rolled(struct clickhouse_http *http, int level, uint64_t *ret_upto, uint64_t *ret_over_ns,
+		      struct store_error *error);
+// Before a point is folded: what came too long before its minute is nothing that a counter rises from.
+void clickhouse_fold_forget(struct series_fold *fold, uint64_t time_ns);
 
 // ---- the functions of the backend -------------------------------------------------------------------------
 

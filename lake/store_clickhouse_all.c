@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/base/cleanup.h"
+#include "lake/series.h"
 #include "lake/store_clickhouse.h"
 
 // ---- cursors --------------------------------------------------------------------------------------------------------
@@ -46,8 +47,7 @@ int clickhouse_each_cursor(struct store_reader *base, store_cursor_fn fn, void *
 	struct clickhouse_request request = {
 		.query = "SELECT toString(workspace), toString(host_id), toString(assumeNotNull(epoch)) AS e, "
 			 "assumeNotNull(max(acked)) FROM hosts_part WHERE epoch IS NOT NULL AND acked IS NOT NULL "
-			 "AND " CLICKHOUSE_PUBLISHED
-			 " GROUP BY workspace, host_id, epoch ORDER BY workspace, host_id, e",
+			 "AND " CLICKHOUSE_PARTS " GROUP BY workspace, host_id, epoch ORDER BY workspace, host_id, e",
 		.timeout_ms = 600000,
 	};
 
@@ -145,54 +145,40 @@ int clickhouse_each_point(struct store_reader *base, store_point_fn fn, void *da
 // ---- roll-ups -------------------------------------------------------------------------------------------------------
 
 struct rollups {
-	struct store_rollup rollup;
-	struct store_step steps[SERIES_METRICS_MAX];
-	bool any;
 	store_rollup_fn fn;
 	void *data;
 };
 
-static int give_rollup(struct rollups *rollups)
-{
-	if (!rollups->any)
-		return 0;
-	rollups->any = false;
-	rollups->rollup.steps = rollups->steps;
-	return rollups->fn(rollups->data, &rollups->rollup);
-}
-
-// One row for each metric; those of one moment belong together.
 static bool take_rollup(struct clickhouse_rows *rows, struct clickhouse_cut *cut, int *ret_stop)
 {
 	struct rollups *rollups = rows->context;
-	struct store_rollup next = {0};
-	struct store_step step;
-	const char *kind, *metric;
-	size_t kind_length, metric_length;
+	uint64_t columns[5][SERIES_METRICS_MAX];
+	struct store_step steps[SERIES_METRICS_MAX];
+	struct store_rollup rollup = {.steps = steps};
+	const char *kind;
+	size_t length;
 	char name[64];
-	int which, at;
+	int which;
 
-	if (!clickhouse_take_text(cut, &kind, &kind_length) || !clickhouse_take_u64(cut, &next.series_id) ||
-	    !clickhouse_take_u64(cut, &next.level_s) || !clickhouse_take_u64(cut, &next.time_ns) ||
-	    !clickhouse_take_text(cut, &metric, &metric_length) || !clickhouse_take_u64(cut, &step.count) ||
-	    !clickhouse_take_f64(cut, &step.mean) || !clickhouse_take_f64(cut, &step.min) ||
-	    !clickhouse_take_f64(cut, &step.max) || !clickhouse_take_f64(cut, &step.sum))
+	memset(columns, 0, sizeof(columns));
+	if (!clickhouse_take_text(cut, &kind, &length) || !clickhouse_take_u64(cut, &rollup.series_id) ||
+	    !clickhouse_take_u64(cut, &rollup.level_s) || !clickhouse_take_u64(cut, &rollup.time_ns))
 		return false;
-	snprintf(name, sizeof(name), "%.*s", (int)kind_length, kind);
+	for (int c = 0; c < 5; c++) {
+		if (!clickhouse_take_list(cut, columns[c], SERIES_METRICS_MAX))
+			return false;
+	}
+	snprintf(name, sizeof(name), "%.*s", (int)length, kind);
 	which = series_kind_find(name);
-	snprintf(name, sizeof(name), "%.*s", (int)metric_length, metric);
-	at = which < 0 ? -1 : series_metric_find((enum series_kind)which, name);
-	if (at < 0)
+	if (which < 0)
 		return true;
-	next.kind = (enum series_kind)which;
-	if (rollups->any && (rollups->rollup.series_id != next.series_id || rollups->rollup.level_s != next.level_s ||
-			     rollups->rollup.time_ns != next.time_ns))
-		*ret_stop = give_rollup(rollups);
-	if (!rollups->any)
-		memset(rollups->steps, 0, sizeof(rollups->steps));
-	rollups->any = true;
-	rollups->rollup = next;
-	rollups->steps[at] = step;
+	rollup.kind = (enum series_kind)which;
+	for (unsigned i = 0; i < series_schemas[which].metric_count; i++) {
+		struct series_sum sum = {columns[0][i], columns[1][i], columns[2][i], columns[3][i], columns[4][i]};
+
+		series_step_of_sum(&series_schemas[which].metrics[i], &sum, &steps[i]);
+	}
+	*ret_stop = rollups->fn(rollups->data, &rollup);
 	return true;
 }
 
@@ -202,12 +188,13 @@ int clickhouse_each_rollup(struct store_reader *base, store_rollup_fn fn, void *
 	struct rollups rollups = {.fn = fn, .data = data};
 	struct clickhouse_rows rows = {.row = take_rollup, .context = &rollups};
 	struct clickhouse_request request = {
-		.query = "SELECT toString(kind), series_id, level_s, time_ns, toString(metric), count, mean, min, max, "
-			 "sum "
-			 "FROM rollups_rows WHERE " CLICKHOUSE_PUBLISHED " ORDER BY series_id, level_s, time_ns",
+		.query = "SELECT toString(kind), series_id, toUInt64(level_s), time_ns, counts, sums, least, most, "
+			 "covered "
+			 "FROM rollup_steps WHERE " CLICKHOUSE_PUBLISHED
+			 " ORDER BY series_id, level_s, time_ns, version "
+			 "DESC LIMIT 1 BY series_id, level_s, time_ns",
 		.timeout_ms = 3600000,
 	};
-	int err = clickhouse_rows_run(reader->http, &request, &rows, error);
 
-	return err ? err : give_rollup(&rollups);
+	return clickhouse_rows_run(reader->http, &request, &rows, error);
 }

@@ -67,21 +67,22 @@ int clickhouse_chain_head(struct clickhouse_store *store, struct store_error *er
 }
 
 static int insert(struct clickhouse_store *store, uint64_t n, const char *kind, uint64_t batch, uint64_t upto,
-		  struct store_error *error)
+		  uint64_t after, struct store_error *error)
 {
 	// The claim's age by the server's clock: a batch that waited too long may be being removed.
 	static const char query[] =
-		"INSERT INTO chain (n, kind, batch, upto) SELECT {n:UInt64}, {kind:String}, {batch:UInt64}, "
-		"{upto:UInt64} "
+		"INSERT INTO chain (n, kind, batch, upto, after) SELECT {n:UInt64}, {kind:String}, {batch:UInt64}, "
+		"{upto:UInt64}, {after:UInt64} "
 		"WHERE (SELECT max(n) FROM chain) = {n:UInt64} - 1 AND ({kind:String} NOT IN ('batch', 'fold') OR "
 		"(SELECT max(written) FROM chain WHERE n = {claim:UInt64}) > now64(3) - "
 		"toIntervalSecond({void:UInt64}))";
 	struct clickhouse_request request = {.query = query, .timeout_ms = 15000};
-	char place[24], number[24], claim[24], limit[24], age[24], token[48];
+	char place[24], number[24], claim[24], limit[24], begin[24], age[24], token[48];
 
 	snprintf(place, sizeof(place), "%" PRIu64, n);
 	snprintf(number, sizeof(number), "%" PRIu64, batch);
 	snprintf(limit, sizeof(limit), "%" PRIu64, upto);
+	snprintf(begin, sizeof(begin), "%" PRIu64, after);
 	snprintf(claim, sizeof(claim), "%" PRIu64, store->claimed_at);
 	snprintf(age, sizeof(age), "%d", CLICKHOUSE_VOID_S);
 	snprintf(token, sizeof(token), "%" PRIu64 ".%u", n, store->stuck_tries);
@@ -89,6 +90,7 @@ static int insert(struct clickhouse_store *store, uint64_t n, const char *kind, 
 	clickhouse_parameter(&request, "kind", kind);
 	clickhouse_parameter(&request, "batch", number);
 	clickhouse_parameter(&request, "upto", limit);
+	clickhouse_parameter(&request, "after", begin);
 	clickhouse_parameter(&request, "claim", claim);
 	clickhouse_parameter(&request, "void", age);
 	clickhouse_setting(&request, "insert_deduplicate", "1");
@@ -140,11 +142,11 @@ static int nothing_there(struct clickhouse_store *store, uint64_t n, struct stor
 	return clickhouse_fail(error, -EAGAIN, "ClickHouse did not take entry %" PRIu64 " of the chain", n);
 }
 
-static int entry(struct clickhouse_store *store, const char *kind, uint64_t batch, uint64_t upto,
+static int entry(struct clickhouse_store *store, const char *kind, uint64_t batch, uint64_t upto, uint64_t after,
 		 struct store_error *error)
 {
 	uint64_t n = store->head + 1, there = 0, head;
-	int err = insert(store, n, kind, batch, upto, error);
+	int err = insert(store, n, kind, batch, upto, after, error);
 	int found = -EAGAIN;
 
 	if (err < 0 && err != -EAGAIN && err != -ETIME)
@@ -175,7 +177,13 @@ static int entry(struct clickhouse_store *store, const char *kind, uint64_t batc
 int clickhouse_chain_publish(struct clickhouse_store *store, const char *kind, uint64_t batch, uint64_t upto,
 			     struct store_error *error)
 {
-	return entry(store, kind, batch, upto, error);
+	return entry(store, kind, batch, upto, 0, error);
+}
+
+int clickhouse_chain_publish_fold(struct clickhouse_store *store, uint64_t batch, uint64_t after, uint64_t upto,
+				  struct store_error *error)
+{
+	return entry(store, "fold", batch, upto, after, error);
 }
 
 int clickhouse_chain_draw(struct clickhouse_store *store, uint64_t *ret_batch, struct store_error *error)
@@ -193,7 +201,7 @@ int clickhouse_chain_draw(struct clickhouse_store *store, uint64_t *ret_batch, s
 		// The number in a claim only tells one claimer from another.
 		if (getrandom(&mine, sizeof(mine), 0) != (ssize_t)sizeof(mine))
 			return clickhouse_fail(error, -EIO, "no random numbers");
-		err = entry(store, "claim", mine, 0, error);
+		err = entry(store, "claim", mine, 0, 0, error);
 		if (err < 0)
 			return err;
 		if (err) {

@@ -89,7 +89,7 @@ static int cursors_ask(struct clickhouse_store *store, struct buf *list, struct 
 	struct clickhouse_request request = {
 		.query = "SELECT p.id, assumeNotNull(p.epoch), assumeNotNull(max(p.acked)) FROM hosts_part AS p WHERE "
 			 "p.id IN {ids:Array(UInt64)} AND p.epoch IS NOT NULL AND p.acked IS NOT NULL "
-			 "AND " CLICKHOUSE_PUBLISHED " GROUP BY p.id, p.epoch",
+			 "AND " CLICKHOUSE_PARTS " GROUP BY p.id, p.epoch",
 		.raw_parameters = true,
 	};
 	struct clickhouse_rows rows = {.row = take_cursor, .context = store};

@@ -225,14 +225,21 @@ int clickhouse_group_end(struct clickhouse_group *group)
 int clickhouse_insert(struct clickhouse_store *store, const char *table, const struct buf *rows, uint64_t batch,
 		      struct store_error *error)
 {
-	char query[128], token[96];
-	struct clickhouse_request request = {.query = query, .timeout_ms = 90000};
+	CLEANUP(buf_free) struct buf query = BUF_INIT;
+	struct clickhouse_request request = {.timeout_ms = 90000};
+	char token[96];
 
 	if (!rows->length)
 		return 0;
+	// Columns by name: an instance of a later version may have added some.
+	buf_printf(&query, "INSERT INTO %s (", table);
+	clickhouse_table_columns(table, &query);
+	buf_append_string(&query, ") FORMAT RowBinary");
+	if (buf_error(&query) < 0)
+		return clickhouse_fail(error, -ENOMEM, "out of memory");
+	request.query = query.data;
 	request.data = rows->data;
 	request.data_length = rows->length;
-	snprintf(query, sizeof(query), "INSERT INTO %s FORMAT RowBinary", table);
 	// Against a connection that sends the same request twice by itself.
 	snprintf(token, sizeof(token), "%" PRIu64, batch);
 	clickhouse_setting(&request, "insert_deduplicate", "1");

@@ -18,13 +18,15 @@ enum { PART_ROWS = 20000, STAGE_CURSORS = ENTITY_END, STAGE_POINTS, STAGE_ROLLUP
 
 struct moving {
 	struct clickhouse_store *to;
-	struct store_reader *from;
+	struct store_reader *from, *aside; // aside: asked while from hands out rows
 	const struct migrate_hooks *hooks;
 	struct store_error *error;
 	enum schema_entity_id entity;
 	uint64_t batch, rows, now_s;
 	uint64_t skip, seen; // of points and roll-ups: there already, and met
 	uint64_t stage;
+	uint64_t series_id, owner_id; // of the roll-ups that come
+	char label[512], workspace[128];
 	struct buf table[ENTITY_END], open, lists, rollups, points[SERIES_KIND_END];
 	struct clickhouse_parts living; // what living processes bring, and the same taken away from the sums
 	struct lake_batch owner; // of a living process
@@ -92,7 +94,7 @@ static int part_end(struct moving *moving, uint64_t stage, const char *position)
 		err = clickhouse_insert(moving->to, "runs_part", &moving->lists, moving->batch | UINT64_C(1) << 62,
 					moving->error);
 	}
-	err = err ? err : send(moving, "rollups_rows", &moving->rollups);
+	err = err ? err : send(moving, "rollup_steps", &moving->rollups);
 	clickhouse_put_u64(&progress, stage);
 	clickhouse_put_text(&progress, position, strlen(position));
 	clickhouse_put_u32(&progress, (uint32_t)moving->now_s);
@@ -320,36 +322,71 @@ static int move_point(void *data, const char *workspace, const char *host_id, co
 	return buf_error(out) < 0 ? -ENOMEM : move_on(moving);
 }
 
+static int take_series(void *data, const union lake_slot *slot)
+{
+	struct moving *moving = data;
+
+	moving->series_id = slot[SERIES_id].u64;
+	moving->owner_id = slot[SERIES_owner_id].u64;
+	snprintf(moving->label, sizeof(moving->label), "%s", slot[SERIES_label].text->bytes);
+	snprintf(moving->workspace, sizeof(moving->workspace), "%s", slot[SERIES_workspace].text->bytes);
+	return 0;
+}
+
+// Whose a roll-up is. They come by series.
+static int series_of(struct moving *moving, uint64_t series_id)
+{
+	const struct store_filter filter = {.column = SERIES_id, .op = STORE_EQ, .value = {.u64 = series_id}};
+	const struct store_query query = {.entity = ENTITY_SERIES, .filters = &filter, .filter_count = 1, .sort = -1};
+
+	if (moving->series_id == series_id)
+		return 0;
+	moving->series_id = moving->owner_id = 0;
+	return store_select(moving->aside, &query, take_series, moving, NULL, moving->error);
+}
+
+// The sums that a step was made of. What a step does not tell (over which time a counter did not rise) is all of it.
+static void sum_of_step(const struct series_metric *metric, const struct store_step *step, uint64_t level_s,
+			struct series_sum *sum)
+{
+	double scale = metric->real ? 1000 : 1, bound = metric->type == SERIES_COUNTER ? 1000 : scale;
+
+	*sum = (struct series_sum){.count = step->count};
+	if (!step->count)
+		return;
+	sum->sum = (uint64_t)(step->sum * scale + 0.5);
+	sum->min = (uint64_t)(step->min * bound + 0.5);
+	sum->max = (uint64_t)(step->max * bound + 0.5);
+	if (metric->type == SERIES_COUNTER)
+		sum->covered_ns =
+			step->mean > 0 ? (uint64_t)((double)sum->sum * 1e9 / step->mean + 0.5) : level_s * 1000000000;
+}
+
 static int move_rollup(void *data, const struct store_rollup *rollup)
 {
 	const struct series_schema *schema = &series_schemas[rollup->kind];
 	struct moving *moving = data;
-	struct buf *out = &moving->rollups;
+	struct series_sum sums[SERIES_METRICS_MAX];
+	int err;
 
 	if (moving->seen++ < moving->skip)
 		return 0;
-	for (unsigned i = 0; i < schema->metric_count; i++) {
-		const struct store_step *step = &rollup->steps[i];
-		const double numbers[4] = {step->mean, step->min, step->max, step->sum};
-
-		if (!step->count)
-			continue;
-		clickhouse_put_u64(out, rollup->series_id);
-		clickhouse_put_text(out, schema->name, strlen(schema->name));
-		clickhouse_put_u64(out, rollup->level_s);
-		clickhouse_put_u64(out, rollup->time_ns);
-		clickhouse_put_text(out, schema->metrics[i].name, strlen(schema->metrics[i].name));
-		clickhouse_put_u64(out, step->count);
-		for (int n = 0; n < 4; n++) {
-			uint64_t bits;
-
-			memcpy(&bits, &numbers[n], sizeof(bits));
-			clickhouse_put_u64(out, bits);
-		}
-		clickhouse_put_u32(out, (uint32_t)moving->now_s);
-		clickhouse_put_u64(out, moving->batch);
-	}
-	return buf_error(out) < 0 ? -ENOMEM : move_on(moving);
+	err = series_of(moving, rollup->series_id);
+	if (err < 0)
+		return err;
+	for (unsigned i = 0; i < schema->metric_count; i++)
+		sum_of_step(&schema->metrics[i], &rollup->steps[i], rollup->level_s, &sums[i]);
+	clickhouse_put_rollup(&moving->rollups,
+			      &(struct clickhouse_rollup){.owner_id = moving->owner_id,
+							  .series_id = rollup->series_id,
+							  .label = moving->label,
+							  .workspace = moving->workspace,
+							  .kind = rollup->kind,
+							  .level_s = rollup->level_s,
+							  .time_ns = rollup->time_ns,
+							  .sums = sums},
+			      moving->now_s, moving->batch);
+	return buf_error(&moving->rollups) < 0 ? -ENOMEM : move_on(moving);
 }
 
 static int move_stage(struct moving *moving, const char *position)
@@ -426,6 +463,8 @@ int migrate_lake(const char *from, const char *to, const struct migrate_hooks *h
 	if (!err)
 		err = store_reader_open(source, &moving.from, error);
 	if (!err)
+		err = store_reader_open(source, &moving.aside, error);
+	if (!err)
 		err = store_reader_open(target, &target_reader, error);
 	moving.to = (struct clickhouse_store *)target;
 	if (!err)
@@ -434,6 +473,7 @@ int migrate_lake(const char *from, const char *to, const struct migrate_hooks *h
 		err = migrate_prove(moving.from, target_reader, hooks, error);
 	moving_free(&moving);
 	store_reader_close(target_reader);
+	store_reader_close(moving.aside);
 	store_reader_close(moving.from);
 	store_close(target);
 	store_close(source);

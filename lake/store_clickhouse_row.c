@@ -123,17 +123,37 @@ bool clickhouse_take_f64(struct clickhouse_cut *cut, double *ret_value)
 	return true;
 }
 
-bool clickhouse_take_text(struct clickhouse_cut *cut, const char **ret_bytes, size_t *ret_length)
+static bool take_varint(struct clickhouse_cut *cut, uint64_t *ret_value)
 {
-	uint64_t length = 0;
 	unsigned char byte = 0x80;
 
+	*ret_value = 0;
 	for (int shift = 0; byte & 0x80; shift += 7) {
 		if (shift > 56 || !take(cut, &byte, 1))
 			return false;
-		length |= (uint64_t)(byte & 0x7f) << shift;
+		*ret_value |= (uint64_t)(byte & 0x7f) << shift;
 	}
-	if (length > cut->left)
+	return true;
+}
+
+bool clickhouse_take_list(struct clickhouse_cut *cut, uint64_t *values, size_t room)
+{
+	uint64_t count, value;
+
+	if (!take_varint(cut, &count) || count > cut->left / 8)
+		return false;
+	for (uint64_t i = 0; i < count; i++) {
+		if (!clickhouse_take_u64(cut, i < room ? &values[i] : &value))
+			return false;
+	}
+	return true;
+}
+
+bool clickhouse_take_text(struct clickhouse_cut *cut, const char **ret_bytes, size_t *ret_length)
+{
+	uint64_t length;
+
+	if (!take_varint(cut, &length) || length > cut->left)
 		return false;
 	*ret_bytes = cut->bytes;
 	*ret_length = (size_t)length;

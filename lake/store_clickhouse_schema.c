@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lake, ClickHouse: tables and views out of the declared schema. A table holds rows as they came, each with its batch;
-// the view of the entity's own name is what people and queries read: published rows only, parts put together, a process
-// once. Changing a type or a key here needs a new schema version and a statement that brings old tables to it.
+// Lake, ClickHouse: tables out of the declared schema. A table holds rows as they came, each with its batch. Each is
+// declared once, below, and that makes the statement that creates it, those that add what an older table lacks, its TTL
+// and the columns that an insert names. A new column needs a new version only; a type or a key that changes needs a
+// statement of its own.
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "core/base/cleanup.h"
@@ -144,31 +146,124 @@ void clickhouse_metric_name(const struct series_metric *metric, char ret_name[64
 	ret_name[i] = '\0';
 }
 
-// ---- statements ---------------------------------------------------------------------------------------------------
+// ---- tables -------------------------------------------------------------------------------------------------------
+
+enum mode {
+	MODE_CREATE,
+	MODE_ADD, // columns that a table of an older version lacks
+	MODE_KEEP, // the TTL, where it is another one
+	MODE_NAMES, // the columns of one table, as an insert names them
+};
 
 struct writer {
 	const struct clickhouse_url *url;
 	const struct store_retention *retention;
+	const char *there; // MODE_ADD, MODE_KEEP: lines of what is there
+	const char *only; // MODE_NAMES: the table
 	struct buf *out;
+	enum mode mode;
+	char table[64];
+	char before[64]; // the column before; empty: none
 };
 
-static void begin(struct writer *writer, const char *what, const char *name, const char *suffix)
+static void on_cluster(struct writer *writer)
 {
-	buf_printf(writer->out, "CREATE %s IF NOT EXISTS `%s`.`%s%s`", what, writer->url->database, name, suffix);
 	if (*writer->url->cluster)
 		buf_printf(writer->out, " ON CLUSTER `%s`", writer->url->cluster);
 }
 
-static void end(struct writer *writer)
+static void alter(struct writer *writer)
 {
+	buf_printf(writer->out, "ALTER TABLE `%s`.`%s`", writer->url->database, writer->table);
+	on_cluster(writer);
+}
+
+static void begin(struct writer *writer, const char *name, const char *suffix)
+{
+	snprintf(writer->table, sizeof(writer->table), "%s%s", name, suffix);
+	writer->before[0] = '\0';
+	if (writer->mode != MODE_CREATE)
+		return;
+	buf_printf(writer->out, "CREATE TABLE IF NOT EXISTS `%s`.`%s`", writer->url->database, writer->table);
+	on_cluster(writer);
+}
+
+// Whether a line of what is there says so.
+static bool is_there(const struct writer *writer, const char *line)
+{
+	const char *found = writer->there;
+	size_t length = strlen(line);
+
+	for (; (found = strstr(found, line)); found++) {
+		if ((found == writer->there || found[-1] == '\n') && (found[length] == '\n' || !found[length]))
+			return true;
+	}
+	return false;
+}
+
+static void column(struct writer *writer, const char *name, const char *type, const char *codec)
+{
+	char line[160];
+
+	snprintf(line, sizeof(line), "%s\t%s", writer->table, name);
+	if (writer->mode == MODE_CREATE)
+		buf_printf(writer->out, "%s`%s` %s%s", *writer->before ? ", " : " (", name, type, codec);
+	if (writer->mode == MODE_NAMES && !strcmp(writer->table, writer->only))
+		buf_printf(writer->out, "%s`%s`", *writer->before ? "," : "", name);
+	if (writer->mode == MODE_ADD && !is_there(writer, line)) {
+		alter(writer);
+		buf_printf(writer->out, " ADD COLUMN IF NOT EXISTS `%s` %s%s", name, type, codec);
+		if (*writer->before)
+			buf_printf(writer->out, " AFTER `%s`", writer->before);
+		buf_append(writer->out, "", 1);
+	}
+	snprintf(writer->before, sizeof(writer->before), "%s", name);
+}
+
+static void indices(struct writer *writer, const char *text)
+{
+	if (writer->mode == MODE_CREATE)
+		buf_append_string(writer->out, text);
+}
+
+// As ClickHouse itself writes it, so that it can be compared. Empty: rows stay.
+static void ttl_text(char *text, size_t size, uint64_t keep_s, const char *where)
+{
+	size_t used = strlen(text);
+
+	if (keep_s)
+		snprintf(text + used, size - used, "%sreceived + toIntervalSecond(%" PRIu64 ")%s", used ? ", " : "",
+			 keep_s, where);
+}
+
+static void keep(struct writer *writer, const char *ttl)
+{
+	char line[400];
+	bool any;
+
+	snprintf(line, sizeof(line), "%s\tTTL %s", writer->table, ttl);
+	any = strstr(writer->there, "TTL") != NULL;
+	if (is_there(writer, line))
+		return;
+	snprintf(line, sizeof(line), "%s\tTTL ", writer->table);
+	if (!*ttl && (!any || !strstr(writer->there, line)))
+		return;
+	alter(writer);
+	if (*ttl)
+		buf_printf(writer->out, " MODIFY TTL %s", ttl);
+	else
+		buf_append_string(writer->out, " REMOVE TTL");
 	buf_append(writer->out, "", 1);
 }
 
-// keep_s 0: no TTL.
-static void engine(struct writer *writer, const char *order, const char *partition, uint64_t keep_s, const char *more)
+static void end_with(struct writer *writer, const char *order, const char *partition, const char *ttl)
 {
 	const struct clickhouse_url *url = writer->url;
 
+	if (writer->mode == MODE_KEEP)
+		keep(writer, ttl);
+	if (writer->mode != MODE_CREATE)
+		return;
 	buf_append_string(writer->out, ") ENGINE = ");
 	if (!url->replicated)
 		buf_append_string(writer->out, "MergeTree");
@@ -179,19 +274,29 @@ static void engine(struct writer *writer, const char *order, const char *partiti
 	if (*partition)
 		buf_printf(writer->out, " PARTITION BY %s", partition);
 	buf_printf(writer->out, " ORDER BY (%s)", order);
-	if (keep_s)
-		buf_printf(writer->out, " TTL received + INTERVAL %" PRIu64 " SECOND DELETE", keep_s);
-	buf_printf(writer->out, " SETTINGS allow_nullable_key = 1%s", more);
+	if (*ttl)
+		buf_printf(writer->out, " TTL %s", ttl);
+	buf_printf(writer->out, " SETTINGS allow_nullable_key = 1%s",
+		   url->replicated ? ", replicated_deduplication_window = 10000, "
+				     "replicated_deduplication_window_seconds = 604800"
+				   : ", non_replicated_deduplication_window = 10000");
 	if (url->fsync)
 		buf_append_string(writer->out, ", fsync_after_insert = 1, fsync_part_directory = 1");
-	end(writer);
+	buf_append(writer->out, "", 1);
 }
 
-static const char *window(const struct writer *writer)
+static void end(struct writer *writer, const char *order, const char *partition, uint64_t keep_s)
 {
-	return writer->url->replicated
-		       ? ", replicated_deduplication_window = 10000, replicated_deduplication_window_seconds = 604800"
-		       : ", non_replicated_deduplication_window = 10000";
+	char ttl[96] = "";
+
+	ttl_text(ttl, sizeof(ttl), keep_s, "");
+	end_with(writer, order, partition, ttl);
+}
+
+static void arrival(struct writer *writer)
+{
+	column(writer, "received", "DateTime('UTC')", " CODEC(Delta(4), ZSTD(1))");
+	column(writer, "batch", "UInt64", " CODEC(Delta(8), ZSTD(1))");
 }
 
 static void columns(struct writer *writer, enum schema_entity_id id)
@@ -199,33 +304,36 @@ static void columns(struct writer *writer, enum schema_entity_id id)
 	const struct schema_entity *entity = &schema_entities[id];
 
 	for (unsigned i = 0; i < entity->column_count; i++)
-		buf_printf(writer->out, "`%s` %s%s, ", entity->columns[i].name, clickhouse_type(id, i),
-			   codec(entity->columns[i].name, entity->columns[i].type));
-	buf_append_string(writer->out, "received DateTime('UTC') CODEC(Delta(4), ZSTD(1)), "
-				       "batch UInt64 CODEC(Delta(8), ZSTD(1))");
+		column(writer, entity->columns[i].name, clickhouse_type(id, i),
+		       codec(entity->columns[i].name, entity->columns[i].type));
+	arrival(writer);
 }
 
 static void chain_table(struct writer *writer)
 {
-	begin(writer, "TABLE", "chain", "");
-	buf_append_string(writer->out, " (n UInt64, kind LowCardinality(String), batch UInt64, upto UInt64, "
-				       "written DateTime64(3, 'UTC') DEFAULT now64(3)");
-	engine(writer, "n", "", 0, window(writer));
+	begin(writer, "chain", "");
+	column(writer, "n", "UInt64", "");
+	column(writer, "kind", "LowCardinality(String)", "");
+	column(writer, "batch", "UInt64", "");
+	column(writer, "upto", "UInt64", "");
+	column(writer, "after", "UInt64", "");
+	column(writer, "written", "DateTime64(3, 'UTC') DEFAULT now64(3)", "");
+	end(writer, "n", "", 0);
 }
 
 static void row_table(struct writer *writer, enum schema_entity_id id, const char *name, const char *order)
 {
-	begin(writer, "TABLE", name, "");
-	buf_append_string(writer->out, " (");
+	begin(writer, name, "");
 	columns(writer, id);
-	if (id == ENTITY_PROCESSES)
-		buf_append_string(writer->out,
-				  ", sequence UInt64 CODEC(Delta(8), ZSTD(1)), row_id UInt64 "
-				  "CODEC(Delta(8), ZSTD(1)), process_id UInt64 "
-				  "CODEC(ZSTD(1)), INDEX by_process process_id TYPE bloom_filter(0.01) "
-				  "GRANULARITY 4, INDEX by_id id TYPE minmax GRANULARITY 1, INDEX by_batch batch "
-				  "TYPE minmax GRANULARITY 1");
-	engine(writer, order, "toYYYYMM(received)", writer->retention->processes_s, window(writer));
+	if (id == ENTITY_PROCESSES) {
+		column(writer, "sequence", "UInt64", " CODEC(Delta(8), ZSTD(1))");
+		column(writer, "row_id", "UInt64", " CODEC(Delta(8), ZSTD(1))");
+		column(writer, "process_id", "UInt64", " CODEC(ZSTD(1))");
+		indices(writer,
+			", INDEX by_process process_id TYPE bloom_filter(0.01) GRANULARITY 4, INDEX by_id id TYPE "
+			"minmax GRANULARITY 1, INDEX by_batch batch TYPE minmax GRANULARITY 1");
+	}
+	end(writer, order, "toYYYYMM(received)", writer->retention->processes_s);
 }
 
 static void part_table(struct writer *writer, enum schema_entity_id id)
@@ -234,11 +342,11 @@ static void part_table(struct writer *writer, enum schema_entity_id id)
 
 	if (id == ENTITY_TASKS || id == ENTITY_SAMPLES || id == ENTITY_TOOLS)
 		order = "workspace, run_id, id";
-	begin(writer, "TABLE", schema_entities[id].name, "_part");
-	buf_append_string(writer->out, " (");
+	begin(writer, schema_entities[id].name, "_part");
 	columns(writer, id);
-	buf_append_string(writer->out, ", `at` UInt64 CODEC(ZSTD(1)), open_id UInt64 CODEC(ZSTD(1))");
-	engine(writer, order, "", 0, window(writer));
+	column(writer, "at", "UInt64", " CODEC(ZSTD(1))");
+	column(writer, "open_id", "UInt64", " CODEC(ZSTD(1))");
+	end(writer, order, "", 0);
 }
 
 static void points_table(struct writer *writer, enum series_kind kind)
@@ -246,257 +354,122 @@ static void points_table(struct writer *writer, enum series_kind kind)
 	const struct series_schema *series = &series_schemas[kind];
 	char name[64];
 
-	begin(writer, "TABLE", "points_", series->name);
-	buf_append_string(writer->out,
-			  " (workspace LowCardinality(String), host_id LowCardinality(String), series_id UInt64 "
-			  "CODEC(Delta(8), ZSTD(1)), owner_id UInt64 CODEC(Delta(8), ZSTD(1)), label "
-			  "LowCardinality(String), time_ns UInt64 CODEC(DoubleDelta, ZSTD(1))");
+	begin(writer, "points_", series->name);
+	column(writer, "workspace", "LowCardinality(String)", "");
+	column(writer, "host_id", "LowCardinality(String)", "");
+	column(writer, "series_id", "UInt64", " CODEC(Delta(8), ZSTD(1))");
+	column(writer, "owner_id", "UInt64", " CODEC(Delta(8), ZSTD(1))");
+	column(writer, "label", "LowCardinality(String)", "");
+	column(writer, "time_ns", "UInt64", " CODEC(DoubleDelta, ZSTD(1))");
 	for (unsigned i = 0; i < series->metric_count; i++) {
 		clickhouse_metric_name(&series->metrics[i], name);
-		buf_printf(writer->out, ", `%s` %s CODEC(%s)", name,
-			   series->metrics[i].real ? "Nullable(Decimal64(3))" : "Nullable(UInt64)",
-			   series->metrics[i].type == SERIES_COUNTER ? "Delta(8), ZSTD(1)" : "T64, ZSTD(1)");
+		column(writer, name, series->metrics[i].real ? "Nullable(Decimal64(3))" : "Nullable(UInt64)",
+		       series->metrics[i].type == SERIES_COUNTER ? " CODEC(Delta(8), ZSTD(1))"
+								 : " CODEC(T64, ZSTD(1))");
 	}
-	buf_append_string(writer->out, ", received DateTime('UTC') CODEC(Delta(4), ZSTD(1)), batch UInt64 "
-				       "CODEC(Delta(8), ZSTD(1))");
-	engine(writer, "owner_id, label, time_ns", "toYYYYMM(received)", writer->retention->points_s, window(writer));
+	arrival(writer);
+	indices(writer,
+		", INDEX by_batch batch TYPE minmax GRANULARITY 1, INDEX by_time time_ns TYPE minmax GRANULARITY 1");
+	end(writer, "owner_id, label, time_ns", "toYYYYMM(received)", writer->retention->points_s);
 }
 
+// A step of a series. The arrays have a place for each metric of its kind, in the order of lake/schema.c; those that a
+// later version added are missing in older rows.
 static void rollup_table(struct writer *writer)
 {
-	begin(writer, "TABLE", "rollups", "_rows");
-	buf_append_string(writer->out,
-			  " (series_id UInt64, kind LowCardinality(String), level_s UInt64, time_ns UInt64 "
-			  "CODEC(DoubleDelta, ZSTD(1)), metric LowCardinality(String), count UInt64, mean "
-			  "Float64, min Float64, max Float64, sum Float64, received DateTime('UTC') "
-			  "CODEC(Delta(4), ZSTD(1)), batch UInt64 CODEC(Delta(8), ZSTD(1))");
-	engine(writer, "series_id, level_s, metric, time_ns", "", 0, window(writer));
+	const struct store_retention *retention = writer->retention;
+	char ttl[400] = "";
+
+	begin(writer, "rollup", "_steps");
+	column(writer, "owner_id", "UInt64", " CODEC(Delta(8), ZSTD(1))");
+	column(writer, "kind", "LowCardinality(String)", "");
+	column(writer, "level_s", "UInt32", "");
+	column(writer, "label", "LowCardinality(String)", "");
+	column(writer, "time_ns", "UInt64", " CODEC(DoubleDelta, ZSTD(1))");
+	column(writer, "workspace", "LowCardinality(String)", "");
+	column(writer, "series_id", "UInt64", " CODEC(Delta(8), ZSTD(1))");
+	column(writer, "version", "UInt64", " CODEC(Delta(8), ZSTD(1))");
+	column(writer, "counts", "Array(UInt64)", " CODEC(ZSTD(1))");
+	column(writer, "sums", "Array(UInt64)", " CODEC(ZSTD(1))");
+	column(writer, "least", "Array(UInt64)", " CODEC(ZSTD(1))");
+	column(writer, "most", "Array(UInt64)", " CODEC(ZSTD(1))");
+	column(writer, "covered", "Array(UInt64)", " CODEC(ZSTD(1))");
+	arrival(writer);
+	ttl_text(ttl, sizeof(ttl), retention->rollup_10s_s, " WHERE level_s = 10");
+	ttl_text(ttl, sizeof(ttl), retention->rollup_1min_s, " WHERE level_s = 60");
+	ttl_text(ttl, sizeof(ttl), retention->rollup_1h_s, " WHERE level_s = 3600");
+	end_with(writer, "owner_id, kind, level_s, label, time_ns", "", ttl);
+}
+
+// How far the roll-ups of a level go: every span that ended by over_ns, from what the chain had up to upto.
+static void rolled_table(struct writer *writer)
+{
+	begin(writer, "rollup", "_state");
+	column(writer, "level_s", "UInt32", "");
+	column(writer, "upto", "UInt64", "");
+	column(writer, "over_ns", "UInt64", "");
+	arrival(writer);
+	end(writer, "level_s, upto", "", 0);
 }
 
 // How far a move from another store has come: written with the rows it brought, so that both are there or neither.
 static void migrate_table(struct writer *writer)
 {
-	begin(writer, "TABLE", "migrate", "_rows");
-	buf_append_string(writer->out, " (stage UInt64, position String, received DateTime('UTC'), batch UInt64");
-	engine(writer, "batch", "", 0, window(writer));
+	begin(writer, "migrate", "_rows");
+	column(writer, "stage", "UInt64", "");
+	column(writer, "position", "String", "");
+	column(writer, "received", "DateTime('UTC')", "");
+	column(writer, "batch", "UInt64", "");
+	end(writer, "batch", "", 0);
 }
 
-// ---- views --------------------------------------------------------------------------------------------------------
-
-static const char published[] = "(batch <= (SELECT max(batch) FROM `%s`.chain WHERE kind = 'floor') OR batch IN "
-				"(SELECT batch FROM `%s`.chain WHERE kind = 'batch'))";
-
-static void where_published(struct writer *writer)
+static void all_tables(struct writer *writer)
 {
-	const char *database = writer->url->database;
-
-	buf_append_string(writer->out, " WHERE ");
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wformat-nonliteral"
-	buf_printf(writer->out, published, database, database);
-#pragma GCC diagnostic pop
-}
-
-static void view(struct writer *writer, const char *name)
-{
-	buf_printf(writer->out, "CREATE OR REPLACE VIEW `%s`.`%s`", writer->url->database, name);
-	if (*writer->url->cluster)
-		buf_printf(writer->out, " ON CLUSTER `%s`", writer->url->cluster);
-	buf_append_string(writer->out, " AS ");
-}
-
-static void select_columns(struct writer *writer, enum schema_entity_id id)
-{
-	const struct schema_entity *entity = &schema_entities[id];
-
-	buf_append_string(writer->out, "SELECT ");
-	for (unsigned i = 0; i < entity->column_count; i++)
-		buf_printf(writer->out, "%s`%s`", i ? ", " : "", entity->columns[i].name);
-}
-
-// Of each living process the latest opening row: those that a reader counts.
-static void live_view(struct writer *writer)
-{
-	const char *database = writer->url->database;
-
-	view(writer, "live");
-	buf_printf(writer->out,
-		   "SELECT argMax(o.row_id, (o.time_ns, o.sequence, o.row_id)) AS row_id, o.process_id AS process_id "
-		   "FROM `%s`.open_rows AS o",
-		   database);
-	where_published(writer);
-	buf_printf(writer->out,
-		   " GROUP BY process_id HAVING process_id NOT IN (SELECT process_id FROM "
-		   "`%s`.processes_rows",
-		   database);
-	where_published(writer);
-	buf_printf(writer->out, " AND process_id IN (SELECT process_id FROM `%s`.open_rows", database);
-	where_published(writer);
-	buf_append_string(writer->out, "))");
-	end(writer);
-}
-
-static void processes_view(struct writer *writer)
-{
-	view(writer, "processes");
-	select_columns(writer, ENTITY_PROCESSES);
-	buf_printf(writer->out, " FROM `%s`.processes_rows", writer->url->database);
-	where_published(writer);
-	buf_append_string(writer->out, " UNION ALL ");
-	select_columns(writer, ENTITY_PROCESSES);
-	buf_printf(writer->out, " FROM `%s`.open_rows", writer->url->database);
-	where_published(writer);
-	buf_printf(writer->out, " AND row_id IN (SELECT row_id FROM `%s`.live)", writer->url->database);
-	end(writer);
-}
-
-static void rows_view(struct writer *writer, enum schema_entity_id id)
-{
-	view(writer, schema_entities[id].name);
-	select_columns(writer, id);
-	buf_printf(writer->out, " FROM `%s`.%s_rows", writer->url->database, schema_entities[id].name);
-	where_published(writer);
-	end(writer);
-}
-
-static void gather(struct writer *writer, enum schema_entity_id id, unsigned column)
-{
-	const char *name = schema_entities[id].columns[column].name;
-
-	switch (clickhouse_role(id, column)) {
-	case ROLE_KEY:
-		buf_printf(writer->out, "p.`%s`", name);
-		break;
-	case ROLE_ANY:
-		buf_printf(writer->out, "max(p.`%s`)", name); // parts that only add something have it empty
-		break;
-	case ROLE_LATEST:
-		if (id == ENTITY_RUNS && column == RUNS_stitched_id) // 0: taken back
-			buf_append_string(writer->out, "nullIf(argMax(p.stitched_id, p.`at`), 0)");
-		else if (id == ENTITY_HOSTS && (column == HOSTS_epoch || column == HOSTS_acked))
-			buf_printf(writer->out, "argMax(p.`%s`, (p.`at`, p.acked))", name);
-		else
-			buf_printf(writer->out, "argMax(p.`%s`, p.`at`)", name);
-		break;
-	case ROLE_ROOT:
-		buf_printf(writer->out, "argMin(tuple(p.`%s`), p.root_start_ns).1", name);
-		break;
-	case ROLE_REPLACE:
-		buf_printf(writer->out, "argMax(tuple(p.`%s`), p.`at`).1", name);
-		break;
-	case ROLE_MIN:
-		buf_printf(writer->out, "min(p.`%s`)", name);
-		break;
-	case ROLE_MAX:
-		buf_printf(writer->out, "max(p.`%s`)", name);
-		break;
-	case ROLE_SUM: // numbers end at 2^63 - 1 everywhere
-		buf_printf(writer->out, "if(sum(p.`%s`) > 9223372036854775807, 9223372036854775807, sum(p.`%s`))", name,
-			   name);
-		break;
-	case ROLE_DISTINCT:
-		buf_printf(writer->out, "uniqExactArray(p.`%s`)", name);
-		break;
-	}
-}
-
-static void parts_view(struct writer *writer, enum schema_entity_id id)
-{
-	const struct schema_entity *entity = &schema_entities[id];
-	const char *comma = "";
-
-	view(writer, entity->name);
-	buf_append_string(writer->out, "SELECT ");
-	for (unsigned i = 0; i < entity->column_count; i++) {
-		bool count = clickhouse_role(id, i) == ROLE_SUM && !(entity->columns[i].flags & SCHEMA_N);
-
-		buf_append_string(writer->out, i ? ", " : "");
-		buf_append_string(writer->out, count ? "ifNull(" : "");
-		gather(writer, id, i);
-		buf_printf(writer->out, "%s AS `%s`", count ? ", 0)" : "", entity->columns[i].name);
-	}
-	buf_printf(writer->out, " FROM `%s`.%s_part AS p", writer->url->database, entity->name);
-	where_published(writer);
-	if (entity->aggregate >= 0)
-		buf_printf(writer->out, " AND (open_id = 0 OR open_id IN (SELECT row_id FROM `%s`.live))",
-			   writer->url->database);
-	buf_append_string(writer->out, " GROUP BY ");
-	for (unsigned i = 0; i < entity->column_count; i++) {
-		if (clickhouse_role(id, i) == ROLE_KEY) {
-			buf_printf(writer->out, "%sp.`%s`", comma, entity->columns[i].name);
-			comma = ", ";
-		}
-	}
-	end(writer);
-}
-
-static void workspaces_view(struct writer *writer)
-{
-	view(writer, "workspaces");
-	buf_printf(writer->out,
-		   "SELECT p.workspace AS workspace, ifNull(min(p.first_seen_ns), 0) AS created_ns, "
-		   "uniqExact(p.host_id) AS hosts FROM `%s`.hosts_part AS p",
-		   writer->url->database);
-	where_published(writer);
-	buf_append_string(writer->out, " GROUP BY p.workspace");
-	end(writer);
-}
-
-// Sums and the like of their runs.
-static void pipelines_view(struct writer *writer)
-{
-	const struct schema_entity *entity = &schema_entities[ENTITY_PIPELINES];
-
-	view(writer, "pipelines");
-	buf_append_string(writer->out, "SELECT assumeNotNull(r.pipeline_id) AS id, r.workspace AS workspace, "
-				       "any(ifNull(r.run_name, r.run)) AS pipeline, any(r.engine) AS engine, "
-				       "count() AS runs");
-	for (unsigned i = (unsigned)entity->aggregate; i < entity->column_count; i++) {
-		const char *name = entity->columns[i].name;
-		enum clickhouse_role role = clickhouse_role(ENTITY_PIPELINES, i);
-
-		if (role == ROLE_SUM)
-			buf_printf(writer->out,
-				   ", if(sum(r.`%s`) > 9223372036854775807, 9223372036854775807, "
-				   "sum(r.`%s`)) AS `%s`",
-				   name, name, name);
-		else
-			buf_printf(writer->out, ", %s(r.`%s`) AS `%s`", role == ROLE_MIN ? "min" : "max", name, name);
-	}
-	buf_printf(writer->out,
-		   " FROM `%s`.runs AS r WHERE r.pipeline_id IS NOT NULL GROUP BY r.workspace, r.pipeline_id",
-		   writer->url->database);
-	end(writer);
-}
-
-int clickhouse_schema_statements(const struct clickhouse_url *url, const struct store_retention *retention,
-				 struct buf *ret_statements)
-{
-	struct writer writer = {.url = url, .retention = retention, .out = ret_statements};
-
-	chain_table(&writer);
-	row_table(&writer, ENTITY_PROCESSES, "processes_rows", "workspace, run_id, task_id, start_ns, id");
-	row_table(&writer, ENTITY_PROCESSES, "open_rows", "workspace, process_id, id");
-	row_table(&writer, ENTITY_GAPS, "gaps_rows", "workspace, time_ns, id");
-	row_table(&writer, ENTITY_EVENTS, "events_rows", "workspace, time_ns, id");
-	rollup_table(&writer);
-	migrate_table(&writer);
+	chain_table(writer);
+	row_table(writer, ENTITY_PROCESSES, "processes_rows", "workspace, run_id, task_id, start_ns, id");
+	row_table(writer, ENTITY_PROCESSES, "open_rows", "workspace, process_id, id");
+	row_table(writer, ENTITY_GAPS, "gaps_rows", "workspace, time_ns, id");
+	row_table(writer, ENTITY_EVENTS, "events_rows", "workspace, time_ns, id");
+	rollup_table(writer);
+	rolled_table(writer);
+	migrate_table(writer);
 	for (int kind = 0; kind < SERIES_KIND_END; kind++)
-		points_table(&writer, (enum series_kind)kind);
+		points_table(writer, (enum series_kind)kind);
 	for (int id = 0; id < ENTITY_END; id++) {
 		if (clickhouse_has_parts((enum schema_entity_id)id))
-			part_table(&writer, (enum schema_entity_id)id);
+			part_table(writer, (enum schema_entity_id)id);
 	}
-	live_view(&writer);
-	processes_view(&writer);
-	rows_view(&writer, ENTITY_GAPS);
-	rows_view(&writer, ENTITY_EVENTS);
-	workspaces_view(&writer);
-	for (int id = 0; id < ENTITY_END; id++) {
-		if (clickhouse_has_parts((enum schema_entity_id)id))
-			parts_view(&writer, (enum schema_entity_id)id);
-	}
-	pipelines_view(&writer);
+}
+
+int clickhouse_schema_tables(const struct clickhouse_url *url, const struct store_retention *retention,
+			     struct buf *ret_statements)
+{
+	struct writer writer = {.url = url, .retention = retention, .out = ret_statements, .mode = MODE_CREATE};
+
+	all_tables(&writer);
+	return buf_error(ret_statements);
+}
+
+int clickhouse_schema_alters(const struct clickhouse_url *url, const struct store_retention *retention,
+			     const char *there, struct buf *ret_statements)
+{
+	struct writer writer = {.url = url, .retention = retention, .there = there, .out = ret_statements};
+
+	writer.mode = MODE_ADD;
+	all_tables(&writer);
+	writer.mode = MODE_KEEP;
+	all_tables(&writer);
 	buf_append(ret_statements, "", 1);
 	return buf_error(ret_statements);
+}
+
+int clickhouse_table_columns(const char *table, struct buf *ret_names)
+{
+	static const struct store_retention retention;
+	static const struct clickhouse_url url;
+	struct writer writer = {.url = &url, .retention = &retention, .only = table, .out = ret_names};
+
+	writer.mode = MODE_NAMES;
+	all_tables(&writer);
+	return buf_error(ret_names);
 }

@@ -524,7 +524,7 @@ int clickhouse_cursor_get(struct store_reader *base, const char *workspace, cons
 	buf_append_string(&builder.text, " AND epoch = ");
 	snprintf(text, sizeof(text), "%016" PRIx64, epoch);
 	parameter(&builder, "String", text, 16);
-	buf_append_string(&builder.text, " AND " CLICKHOUSE_PUBLISHED " HAVING count() > 0");
+	buf_append_string(&builder.text, " AND " CLICKHOUSE_PARTS " HAVING count() > 0");
 	err = one_number((struct clickhouse_reader *)base, &builder, &cursor.acked, error);
 	if (err < 0)
 		return err;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lake, ClickHouse: what dead and beaten instances left behind is removed, and so are rows of living processes that a
-// later one replaced. Neither was ever seen, or is seen any more, by a reader, so when it happens does not matter.
+// Lake, ClickHouse: rounds of upkeep. What dead and beaten instances left behind is removed, and so are rows of living
+// processes that a later one replaced. Neither was ever seen, or is seen any more, by a reader, so when it happens does
+// not matter.
 // Retention is ClickHouse's own work (TTL). Several instances may do this at once.
 #include <errno.h>
 #include <inttypes.h>
@@ -11,6 +12,7 @@
 #include "lake/store_clickhouse.h"
 
 #define ROUND_NS (UINT64_C(300) * 1000000000)
+#define ROLLUP_NS (UINT64_C(60) * 1000000000)
 
 enum { REMOVE_MAX = 2000 }; // numbers in one statement
 
@@ -22,18 +24,20 @@ static int ask(struct clickhouse_http *http, const char *query, struct buf *ret_
 }
 
 // Removes the rows of a table whose number in column is among those that query gives. Only numbers go into it.
-static int remove_by(struct clickhouse_store *store, const char *table, const char *column, const char *query,
-		     struct store_error *error)
+int clickhouse_remove_by(struct clickhouse_store *store, const char *table, const char *column, const char *query,
+			 size_t *ret_count, struct store_error *error)
 {
 	CLEANUP(buf_free) struct buf list = BUF_INIT;
 	CLEANUP(buf_free) struct buf statement = BUF_INIT;
 	struct clickhouse_request request = {.timeout_ms = 600000};
 	int err = ask(store->http, query, &list, error);
 
+	*ret_count = 0;
 	if (err < 0 || !list.length)
 		return err;
+	*ret_count = 1;
 	for (char *c = list.data; *c; c++) {
-		if (*c == '\n')
+		if (*c == '\n' && ++*ret_count)
 			*c = ',';
 		else if (*c < '0' || *c > '9')
 			return clickhouse_fail(error, -EIO, "ClickHouse: an answer that is no number");
@@ -56,6 +60,7 @@ static int remove_unpublished(struct clickhouse_store *store, struct store_error
 	CLEANUP(buf_free) struct buf tables = BUF_INIT;
 	char query[512];
 	uint64_t claim = 0, floor = 0, until;
+	size_t removed;
 	int err;
 
 	snprintf(query, sizeof(query),
@@ -82,9 +87,9 @@ static int remove_unpublished(struct clickhouse_store *store, struct store_error
 			continue;
 		snprintf(query, sizeof(query),
 			 "SELECT DISTINCT batch FROM %s WHERE batch > %" PRIu64 " AND batch <= %" PRIu64
-			 " AND batch NOT IN (SELECT batch FROM chain WHERE kind = 'batch') LIMIT %d",
+			 " AND batch NOT IN (SELECT batch FROM chain WHERE kind IN ('batch', 'fold')) LIMIT %d",
 			 table, floor, until, REMOVE_MAX);
-		err = remove_by(store, table, "batch", query, error);
+		err = clickhouse_remove_by(store, table, "batch", query, &removed, error);
 	}
 	if (err < 0)
 		return err;
@@ -97,13 +102,14 @@ static int remove_unpublished(struct clickhouse_store *store, struct store_error
 
 static int remove_replaced(struct clickhouse_store *store, struct store_error *error)
 {
-	char query[256];
+	char query[512];
+	size_t removed;
 
 	snprintf(query, sizeof(query),
 		 "SELECT row_id FROM open_rows WHERE " CLICKHOUSE_PUBLISHED
 		 " AND row_id NOT IN (SELECT row_id FROM live) LIMIT %d",
 		 REMOVE_MAX);
-	return remove_by(store, "open_rows", "row_id", query, error);
+	return clickhouse_remove_by(store, "open_rows", "row_id", query, &removed, error);
 }
 
 static int bytes_of(struct clickhouse_http *http, uint64_t *ret_bytes, struct store_error *error)
@@ -121,15 +127,24 @@ int clickhouse_maintain(struct store *base, uint64_t now_ns, struct store_upkeep
 {
 	struct clickhouse_store *store = (struct clickhouse_store *)base;
 	struct store_upkeep upkeep = {0};
+	bool due = now_ns - store->maintained_ns >= ROUND_NS || now_ns < store->maintained_ns;
 	int err = 0;
 
 	if (store->options.read_only)
 		return clickhouse_fail(error, -EROFS, "the store was opened for reading");
-	if (now_ns - store->maintained_ns >= ROUND_NS || now_ns < store->maintained_ns) {
+	if (now_ns - store->rolled_ns >= ROLLUP_NS || now_ns < store->rolled_ns) {
+		store->rolled_ns = now_ns;
+		err = clickhouse_rollup(store, now_ns, error);
+	}
+	if (!err)
+		err = clickhouse_fold(store, due, &upkeep.more, error);
+	if (!err && due) {
 		store->maintained_ns = now_ns;
 		err = remove_replaced(store, error);
 		if (!err)
 			err = remove_unpublished(store, error);
+		if (!err)
+			err = clickhouse_fold_remove(store, error);
 		if (!err)
 			err = bytes_of(store->http, &store->bytes, error);
 	}
@@ -168,7 +183,10 @@ static const struct {
 	const char *query, *sentence;
 } checks[] = {
 	{"SELECT count() - uniqExact(n) FROM chain", "places in the chain that were taken twice"},
-	{"SELECT toUInt64(max(n) - min(n) + 1 - uniqExact(n)) FROM chain WHERE n > 0", "places missing in the chain"},
+	{"SELECT toUInt64(max(n) - min(n) + 1 - uniqExact(n)) FROM chain WHERE n > (SELECT max(upto) FROM chain WHERE "
+	 "kind = "
+	 "'fold')",
+	 "places missing in the chain"},
 	{"SELECT count() FROM (SELECT batch FROM chain WHERE kind = 'batch' GROUP BY batch HAVING count() > 1)",
 	 "batches published twice"},
 	{"SELECT count() FROM (SELECT host_id, boot, pid, start_boot_ns FROM processes WHERE end_ns IS NOT NULL GROUP "

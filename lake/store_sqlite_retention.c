@@ -234,14 +234,14 @@ int upkeep_cap(struct upkeep *upkeep)
 		return status;
 	upkeep->result->more = true;
 	status = packed_drop(upkeep, "chunks", "series_id,minute", "minute<?1",
-			     (upkeep->now_ns - 2 * UPKEEP_GRACE_NS) / SERIES_MINUTE_NS, "points over the size cap",
+			     (upkeep->now_ns - 2 * SERIES_GRACE_NS) / SERIES_MINUTE_NS, "points over the size cap",
 			     &removed);
 	upkeep->result->points_removed += removed;
 	if (status == 0 && removed)
 		return 0;
 	if (status == 0)
 		status = packed_drop(upkeep, "rollups", "level,series_id,span", "level=10 AND span<?1",
-				     (upkeep->now_ns - 2 * UPKEEP_GRACE_NS) / SERIES_MINUTE_NS,
+				     (upkeep->now_ns - 2 * SERIES_GRACE_NS) / SERIES_MINUTE_NS,
 				     "roll-ups of 10 s over the size cap", &removed);
 	upkeep->result->rollups_removed += removed;
 	if (status < 0 || removed)

@@ -2,19 +2,10 @@
 // Series inside the SQLite backend: points, packed minutes, roll-ups. Times in ns since 1970.
 #pragma once
 
-#include "lake/chunk.h"
+#include "lake/series.h"
 #include "lake/store_sqlite.h"
 
-#define SERIES_MINUTE_NS UINT64_C(60000000000)
-#define SERIES_BEFORE_NS (10 * SERIES_MINUTE_NS) // how far back a counter's earlier point is looked for
-
-enum { SERIES_LEVELS = 3, SERIES_SUM_COLUMNS = 5 };
-
-// A row of `rollups` holds the steps of one span.
-struct series_level {
-	uint64_t step_ns, span_ns;
-};
-extern const struct series_level series_levels[SERIES_LEVELS]; // 10 s a minute, 1 min an hour, 1 h a day
+enum { SERIES_SUM_COLUMNS = 5 };
 
 // Rows of time and metrics values, by time. Free rows.
 struct series_points {
@@ -32,6 +23,5 @@ int series_points_read(sqlite3 *db, uint64_t series_id, uint64_t from_ns, uint64
 // The sums that the columns of a roll-up's row stand for, and back.
 void series_sums_of_row(const uint64_t *columns, size_t metrics, struct series_sum *sums);
 void series_row_of_sums(const struct series_sum *sums, size_t metrics, uint64_t *columns);
-void series_step_of_sum(const struct series_metric *metric, const struct series_sum *sum, struct store_step *step);
 // A minute of it was packed: a further point of that minute makes it stale again.
 void series_packed(struct sqlite_store *store, uint64_t series_id);

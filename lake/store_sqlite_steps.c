@@ -149,77 +149,17 @@ int series_points_read(sqlite3 *db, uint64_t series_id, uint64_t from_ns, uint64
 
 struct series_reading {
 	struct sqlite_reader *reader;
-	const struct store_series_query *query;
-	store_step_fn step;
-	void *data;
+	struct series_giver giver;
 	struct store_error *error;
-	struct series_fold fold;
-	const char *label;
 };
-
-void series_step_of_sum(const struct series_metric *metric, const struct series_sum *sum, struct store_step *step)
-{
-	double scale = metric->real ? 1e-3 : 1;
-
-	*step = (struct store_step){.count = sum->count};
-	if (!sum->count)
-		return;
-	step->sum = (double)sum->sum * scale;
-	if (metric->type == SERIES_COUNTER) {
-		step->mean = sum->covered_ns ? (double)sum->sum * 1e9 / (double)sum->covered_ns : 0;
-		step->min = (double)sum->min / 1000;
-		step->max = (double)sum->max / 1000;
-	} else {
-		step->mean = step->sum / (double)sum->count;
-		step->min = (double)sum->min * scale;
-		step->max = (double)sum->max * scale;
-	}
-}
-
-static int give_step(struct series_reading *reading)
-{
-	const struct series_schema *schema = &series_schemas[reading->query->kind];
-	const struct store_series_query *query = reading->query;
-	struct store_step steps[SERIES_METRICS_MAX];
-	bool any = false;
-
-	if (!reading->fold.open)
-		return 0;
-	reading->fold.open = false;
-	for (size_t i = 0; i < query->metric_count; i++) {
-		series_step_of_sum(&schema->metrics[query->metrics[i]], &reading->fold.sums[i], &steps[i]);
-		any |= steps[i].count > 0;
-	}
-	return any ? reading->step(reading->data, reading->label, reading->fold.step_start_ns, steps) : 0;
-}
-
-static int give_point(struct series_reading *reading, uint64_t time_ns, const uint64_t *value)
-{
-	const struct series_schema *schema = &series_schemas[reading->query->kind];
-	const struct store_series_query *query = reading->query;
-	struct store_step steps[SERIES_METRICS_MAX];
-	bool any = false;
-
-	for (size_t i = 0; i < query->metric_count; i++) {
-		uint64_t known = value[query->metrics[i]];
-		double number = (double)known * (schema->metrics[query->metrics[i]].real ? 1e-3 : 1);
-
-		steps[i] = (struct store_step){.count = known != LAKE_NULL};
-		if (known == LAKE_NULL)
-			continue;
-		steps[i].mean = steps[i].min = steps[i].max = steps[i].sum = number;
-		any = true;
-	}
-	return any ? reading->step(reading->data, reading->label, time_ns, steps) : 0;
-}
 
 // Points from <= time < to, folded or as they are. before_ns: how far back to look for what counters rise from.
 static int read_points(struct series_reading *reading, uint64_t series_id, uint64_t from_ns, uint64_t to_ns,
 		       uint64_t before_ns)
 {
 	__attribute__((cleanup(points_free))) struct series_points points = {
-		.metrics = series_schemas[reading->query->kind].metric_count,
-		.amounts = reading->query->kind == SERIES_RUN,
+		.metrics = series_schemas[reading->giver.query->kind].metric_count,
+		.amounts = reading->giver.query->kind == SERIES_RUN,
 	};
 	uint64_t first_ns = from_ns > before_ns ? from_ns - before_ns : 0;
 	size_t width = points.metrics + 1;
@@ -229,12 +169,12 @@ static int read_points(struct series_reading *reading, uint64_t series_id, uint6
 		const uint64_t *row = points.rows + i * width;
 
 		if (row[0] < from_ns)
-			series_fold_before(&reading->fold, row[0], row + 1);
-		else if (!reading->query->step_ns)
-			status = give_point(reading, row[0], row + 1);
+			series_fold_before(&reading->giver.fold, row[0], row + 1);
+		else if (!reading->giver.query->step_ns)
+			status = series_give_point(&reading->giver, row[0], row + 1);
 		else
-			while (status == 0 && series_fold_point(&reading->fold, row[0], row + 1))
-				status = give_step(reading);
+			while (status == 0 && series_fold_point(&reading->giver.fold, row[0], row + 1))
+				status = series_give_step(&reading->giver);
 	}
 	return status;
 }
@@ -242,8 +182,8 @@ static int read_points(struct series_reading *reading, uint64_t series_id, uint6
 // A row of `rollups`, its steps in [from, to) folded in.
 static int read_rollup(struct series_reading *reading, const void *data, size_t size, uint64_t from_ns, uint64_t to_ns)
 {
-	size_t metrics = series_schemas[reading->query->kind].metric_count, columns = metrics * SERIES_SUM_COLUMNS,
-	       count;
+	size_t metrics = series_schemas[reading->giver.query->kind].metric_count;
+	size_t columns = metrics * SERIES_SUM_COLUMNS, count;
 	CLEANUP(cleanup_free) uint64_t *rows = NULL;
 	struct series_sum sums[SERIES_METRICS_MAX];
 	int status = chunk_unpack(data, size, columns, &rows, &count);
@@ -256,8 +196,8 @@ static int read_rollup(struct series_reading *reading, const void *data, size_t 
 		if (row[0] < from_ns || row[0] >= to_ns)
 			continue;
 		series_sums_of_row(row + 1, metrics, sums);
-		while (status == 0 && series_fold_sums(&reading->fold, row[0], sums))
-			status = give_step(reading);
+		while (status == 0 && series_fold_sums(&reading->giver.fold, row[0], sums))
+			status = series_give_step(&reading->giver);
 	}
 	return status;
 }
@@ -306,21 +246,10 @@ static int read_level(struct series_reading *reading, uint64_t series_id, int le
 	return status == 0 ? read_finer(reading, series_id, level, next_ns, to_ns) : status;
 }
 
-static int level_of(uint64_t step_ns)
-{
-	int level = -1;
-
-	for (int i = 0; i < SERIES_LEVELS; i++) {
-		if (step_ns && step_ns % series_levels[i].step_ns == 0)
-			level = i;
-	}
-	return level;
-}
-
 static int read_one(struct series_reading *reading, uint64_t series_id, uint64_t first_ns, uint64_t last_ns)
 {
-	const struct store_series_query *query = reading->query;
-	int level = level_of(query->step_ns), status;
+	const struct store_series_query *query = reading->giver.query;
+	int level = series_level_of(query->step_ns), status;
 	uint64_t step_ns = query->step_ns ? query->step_ns : 1;
 	// The series' own bounds are good to a minute. A step is read whole.
 	uint64_t from_ns = first_ns - first_ns % SERIES_MINUTE_NS, to_ns = last_ns - last_ns % SERIES_MINUTE_NS;
@@ -331,19 +260,19 @@ static int read_one(struct series_reading *reading, uint64_t series_id, uint64_t
 	to_ns = (to_ns + step_ns - 1) / step_ns * step_ns;
 	if (from_ns >= to_ns)
 		return 0;
-	series_fold_begin(&reading->fold, query->kind, query->metrics, query->metric_count,
+	series_fold_begin(&reading->giver.fold, query->kind, query->metrics, query->metric_count,
 			  query->step_ns ? query->step_ns : 1);
 	if (level < 0)
 		status = read_points(reading, series_id, from_ns, to_ns, query->step_ns ? SERIES_BEFORE_NS : 0);
 	else
 		status = read_level(reading, series_id, level, from_ns, to_ns);
-	return status == 0 ? give_step(reading) : status;
+	return status == 0 ? series_give_step(&reading->giver) : status;
 }
 
 static int series_run(struct series_reading *reading)
 {
 	__attribute__((cleanup(cleanup_statement))) sqlite3_stmt *statement = NULL;
-	const struct store_series_query *query = reading->query;
+	const struct store_series_query *query = reading->giver.query;
 	sqlite3 *db = reading->reader->db;
 	int status = sqlite_prepare(db,
 				    "SELECT id,label,first_ns,last_ns FROM series WHERE owner_id=?1 AND kind=?2 AND"
@@ -358,7 +287,7 @@ static int series_run(struct series_reading *reading)
 	sqlite3_bind_text(statement, 3, query->workspace, -1, SQLITE_STATIC);
 	sqlite3_bind_text(statement, 4, query->label, -1, SQLITE_STATIC);
 	while (status == 0 && (step = sqlite3_step(statement)) == SQLITE_ROW) {
-		reading->label = (const char *)sqlite3_column_text(statement, 1);
+		reading->giver.label = (const char *)sqlite3_column_text(statement, 1);
 		status = read_one(reading, (uint64_t)sqlite3_column_int64(statement, 0),
 				  sqlite_column_u64(statement, 2), sqlite_column_u64(statement, 3));
 	}
@@ -369,18 +298,19 @@ int sqlite_series(struct store_reader *base, const struct store_series_query *qu
 		  struct store_error *error)
 {
 	CLEANUP(cleanup_free) struct series_reading *reading = calloc(1, sizeof(*reading));
+	char text[128];
+	const char *wrong = series_query_wrong(query, text);
 	int status;
 
 	if (!reading)
 		return store_fail(error, -ENOMEM, "out of memory");
-	if (query->metric_count > SERIES_METRICS_MAX || query->kind >= SERIES_KIND_END)
-		return store_fail(error, -EINVAL, "there is no such series");
-	for (size_t i = 0; i < query->metric_count; i++) {
-		if (query->metrics[i] >= series_schemas[query->kind].metric_count)
-			return store_fail(error, -EINVAL, "%s has no such metric", series_schemas[query->kind].name);
-	}
+	if (wrong)
+		return store_fail(error, -EINVAL, "%s", wrong);
 	*reading = (struct series_reading){
-		.reader = sqlite_reader_of(base), .query = query, .step = step, .data = data, .error = error};
+		.reader = sqlite_reader_of(base),
+		.giver = {.query = query, .step = step, .data = data},
+		.error = error,
+	};
 	reader_deadline(reading->reader, query->time_limit_ms);
 	status = sqlite_run(reading->reader->db, "BEGIN", error);
 	if (status == 0) {

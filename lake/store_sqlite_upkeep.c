@@ -15,12 +15,6 @@
 
 enum { SLICE_NS = 50 * 1000 * 1000, BATCH = 64 };
 
-const struct series_level series_levels[SERIES_LEVELS] = {
-	{UINT64_C(10000000000), SERIES_MINUTE_NS},
-	{SERIES_MINUTE_NS, 60 * SERIES_MINUTE_NS},
-	{60 * SERIES_MINUTE_NS, 1440 * SERIES_MINUTE_NS},
-};
-
 void series_sums_of_row(const uint64_t *columns, size_t metrics, struct series_sum *sums)
 {
 	for (size_t i = 0; i < metrics; i++, columns += SERIES_SUM_COLUMNS) {
@@ -258,7 +252,7 @@ static int spans_do(struct upkeep *upkeep, int level, bool *ret_more)
 
 	if (status < 0)
 		return status;
-	over = upkeep->now_ns > UPKEEP_GRACE_NS ? (upkeep->now_ns - UPKEEP_GRACE_NS) / series_levels[level].span_ns : 0;
+	over = upkeep->now_ns > SERIES_GRACE_NS ? (upkeep->now_ns - SERIES_GRACE_NS) / series_levels[level].span_ns : 0;
 	sqlite3_bind_int64(statement, 1, level);
 	sqlite3_bind_int64(statement, 2, (sqlite3_int64)over);
 	sqlite3_bind_int64(statement, 3, BATCH);

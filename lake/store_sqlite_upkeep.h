@@ -4,8 +4,6 @@
 
 #include "lake/store_sqlite_series.h"
 
-#define UPKEEP_GRACE_NS (2 * SERIES_MINUTE_NS) // points of a minute may come so late without doing it twice
-
 struct upkeep {
 	struct sqlite_store *store;
 	sqlite3 *db;

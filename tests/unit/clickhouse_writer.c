@@ -6,6 +6,7 @@
 //   clickhouse_writer URL facts WORKSPACE                                 prints counts and sums, and what check finds
 //   clickhouse_writer URL sql WORKSPACE STATEMENT                         prints the rows and the outcome
 //   clickhouse_writer URL maintain                                        a round of upkeep
+//   clickhouse_writer URL keep PROCESSES POINTS                           opens it, to keep them for so many seconds
 //   clickhouse_writer URL ddl                                             prints the statements that make the tables
 
 #include <errno.h>
@@ -255,6 +256,19 @@ static int sql(struct store *store, const char *workspace, const char *statement
 	return 0;
 }
 
+static int maintain(struct store *store)
+{
+	struct store_upkeep upkeep = {.more = true};
+	struct store_error error = {0};
+	int err = 0;
+
+	while (!err && upkeep.more) {
+		err = store_maintain(store, now_ns(), &upkeep, &error);
+		nanosleep(&(struct timespec){0, 100000000}, NULL);
+	}
+	return err < 0 ? fail("maintain", err, &error) : 0;
+}
+
 static int ddl(const char *url)
 {
 	CLEANUP(buf_free) struct buf statements = BUF_INIT;
@@ -264,7 +278,10 @@ static int ddl(const char *url)
 	int err = clickhouse_url_parse(strchr(url, ':') + 1, &parsed, &error);
 
 	if (!err)
-		err = clickhouse_schema_statements(&parsed, &retention, &statements);
+		err = clickhouse_schema_tables(&parsed, &retention, &statements);
+	if (!err)
+		err = clickhouse_schema_views(&parsed, &statements);
+	buf_append(&statements, "", 1);
 	if (err < 0)
 		return fail("ddl", err, &error);
 	for (const char *at = statements.data; *at; at += strlen(at) + 1)
@@ -276,7 +293,6 @@ int main(int argc, char **argv)
 {
 	struct store_options options = {.create = true};
 	struct store_error error = {0};
-	struct store_upkeep upkeep;
 	struct store *store = NULL;
 	int err;
 
@@ -284,6 +300,9 @@ int main(int argc, char **argv)
 		return 2;
 	if (!strcmp(argv[2], "ddl"))
 		return ddl(argv[1]);
+	if (!strcmp(argv[2], "keep") && argc == 5)
+		options.retention = (struct store_retention){.processes_s = strtoull(argv[3], NULL, 10),
+							     .points_s = strtoull(argv[4], NULL, 10)};
 	err = store_open(argv[1], &options, &store, &error);
 	if (err < 0)
 		return fail("open", err, &error);
@@ -294,8 +313,8 @@ int main(int argc, char **argv)
 	else if (!strcmp(argv[2], "sql") && argc == 5)
 		err = sql(store, argv[3], argv[4]);
 	else if (!strcmp(argv[2], "maintain"))
-		err = store_maintain(store, now_ns(), &upkeep, &error) < 0 ? fail("maintain", error.code, &error) : 0;
-	else
+		err = maintain(store);
+	else if (strcmp(argv[2], "keep") != 0)
 		err = 2;
 	store_close(store);
 	return err;

@@ -135,7 +135,7 @@ static inline void case_series_late(void **state)
 	cases_maintain(store, CASES_START + 2 * 86400 * CASES_SECOND);
 	cases_host_samples(store, 1901, 900, 2000);
 	cases_host_series(store);
-	cases_maintain(store, CASES_START + 2 * 86400 * CASES_SECOND);
+	cases_maintain(store, CASES_START + (2 * 86400 + 600) * CASES_SECOND);
 	cases_host_series(store);
 	store_close(store);
 }

@@ -206,6 +206,7 @@ static void sqlite_reader_close(struct store_reader *base)
 	sqlite3_close(reader->db);
 	arena_free(&reader->arena);
 	buf_free(&reader->scratch);
+	top_free(reader->top);
 	free(reader);
 }
 

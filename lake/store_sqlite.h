@@ -104,6 +104,7 @@ struct sqlite_reader {
 	struct buf scratch;
 	uint64_t deadline_ns; // boot clock; 0: none
 	bool timed_out;
+	struct top *top; // store_sqlite_top.c
 };
 
 static inline struct sqlite_store *sqlite_store_of(struct store *store)
@@ -210,6 +211,19 @@ void series_forget(struct sqlite_store *store);
 int series_amounts(struct sqlite_store *store, struct lake_batch *batch, const struct lake_row *row,
 		   const struct lake_row *before, bool failed, struct store_error *error);
 int amounts_flush(struct sqlite_store *store, struct store_error *error);
+
+// --- store_sqlite_top.c: zones of TOP_ZONE_ROWS ids, by the greatest value of a number of theirs
+
+enum { TOP_ZONE_ROWS = 256 };
+
+// A value that the greatest ones of so many zones reach, so that every row of it or more lies in those zones and there
+// are at least as many. 0: none, or it would leave out little.
+uint64_t top_threshold(struct sqlite_reader *reader, unsigned column, const uint64_t *partitions, size_t count,
+		       size_t zones);
+// Writes VALUES(first id of a zone),... of a partition's zones that reach the threshold. Returns how many.
+size_t top_zones_put(struct sqlite_reader *reader, struct buf *sql, uint64_t partition, unsigned column,
+		     uint64_t threshold);
+void top_free(struct top *top); // takes NULL
 
 // --- store_sqlite_write.c: around any transaction of the writer. end commits when status is 0, else rolls back and
 // forgets; both return what then holds.

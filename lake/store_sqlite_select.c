@@ -9,54 +9,12 @@
 
 #include "core/base/cleanup.h"
 #include "lake/images.h"
-#include "lake/store_sqlite.h"
-
-_Static_assert(STORE_CURSOR_SIZE > 2 * 4 * STORE_SORT_CHARACTERS + 60, "a cursor has room for a text");
-
-enum { SOURCES_MAX = 480, BINDS_MAX = STORE_FILTERS_MAX + 8 };
-
-// Where rows come from: a table, or one partition of processes.
-struct source {
-	uint64_t partition; // 0: the table
-	const char *table;
-};
-
-struct bind {
-	union lake_slot slot;
-	enum schema_type type;
-	const char *text; // instead of slot
-	size_t length;
-};
-
-struct select {
-	struct sqlite_reader *reader;
-	const struct store_query *query;
-	const struct schema_entity *entity;
-	struct buf sql;
-	struct bind binds[BINDS_MAX];
-	size_t bind_count;
-	bool wanted[SCHEMA_COLUMNS_MAX];
-	const char *workspace; // to tell apart; NULL: no need
-	uint8_t read[SCHEMA_COLUMNS_MAX]; // the wanted ones in order
-	unsigned read_count;
-	// Where the page begins: after the row with this sort value and id.
-	bool after, after_null;
-	struct bind after_value;
-	uint64_t after_id, after_outer;
-	struct source sources[SOURCES_MAX];
-	size_t source_count;
-};
+#include "lake/store_sqlite_select.h"
 
 static size_t bind_add(struct select *select, union lake_slot slot, enum schema_type type)
 {
 	select->binds[select->bind_count] = (struct bind){.slot = slot, .type = type};
 	return ++select->bind_count;
-}
-
-static bool column_is_text(const struct select *select, unsigned column)
-{
-	return select->entity->columns[column].type == SCHEMA_TEXT ||
-	       select->entity->columns[column].type == SCHEMA_JSON;
 }
 
 static void put_expression(struct select *select, const struct source *source, unsigned column)
@@ -173,64 +131,6 @@ static void put_after(struct select *select, const struct source *source, size_t
 	buf_append_char(sql, ')');
 }
 
-static void cursor_write(const struct select *select, const struct bind *value, bool null, uint64_t id, uint64_t outer,
-			 char out[STORE_CURSOR_SIZE])
-{
-	const struct store_query *query = select->query;
-	int used = snprintf(out, STORE_CURSOR_SIZE, "1.%d.%d.%d.%llx.%llx.", query->entity, query->sort,
-			    query->descending, (unsigned long long)id, (unsigned long long)outer);
-	size_t at = (size_t)used;
-
-	if (query->sort < 0)
-		return;
-	if (null) {
-		snprintf(out + at, STORE_CURSOR_SIZE - at, "n");
-	} else if (value->text) {
-		out[at++] = 't';
-		for (size_t i = 0; i < value->length; i++)
-			at += (size_t)snprintf(out + at, 3, "%02x", (unsigned char)value->text[i]);
-	} else {
-		snprintf(out + at, STORE_CURSOR_SIZE - at, "i%llx", (unsigned long long)value->slot.u64);
-	}
-}
-
-static int cursor_read(struct select *select, struct arena *arena, struct store_error *error)
-{
-	const struct store_query *query = select->query;
-	unsigned long long id, outer, number;
-	int entity, sort, descending, used = 0;
-	const char *at;
-	char *text;
-
-	if (!query->cursor || !query->cursor[0])
-		return 0;
-	if (strlen(query->cursor) >= STORE_CURSOR_SIZE ||
-	    sscanf(query->cursor, "1.%d.%d.%d.%llx.%llx.%n", &entity, &sort, &descending, &id, &outer, &used) != 5 ||
-	    used == 0 || entity != (int)query->entity || sort != query->sort || descending != query->descending)
-		return store_fail(error, -EINVAL, "the page cursor is not one of this query");
-	select->after = true;
-	select->after_id = id;
-	select->after_outer = outer;
-	at = query->cursor + used;
-	if (sort < 0 || *at == 'n') {
-		select->after_null = sort >= 0;
-		return 0;
-	}
-	if (*at == 'i' && !column_is_text(select, (unsigned)sort) && sscanf(at + 1, "%llx", &number) == 1) {
-		select->after_value = (struct bind){.slot = {.u64 = number}, .type = SCHEMA_U64};
-		return 0;
-	}
-	text = arena_alloc(arena, strlen(at) / 2 + 1);
-	if (!text)
-		return store_fail(error, -ENOMEM, "out of memory");
-	select->after_value.text = text;
-	if (*at++ != 't' || !column_is_text(select, (unsigned)sort))
-		return store_fail(error, -EINVAL, "the page cursor is not one of this query");
-	for (unsigned byte; at[0] && at[1] && sscanf(at, "%2x", &byte) == 1; at += 2)
-		text[select->after_value.length++] = (char)byte;
-	return 0;
-}
-
 // --- the statement ---------------------------------------------------------------------------
 
 static void put_where(struct select *select, const struct source *source, const size_t *bounds, size_t workspace_bound,
@@ -247,6 +147,11 @@ static void put_where(struct select *select, const struct source *source, const 
 		buf_printf(sql, " AND workspace=?%zu", workspace_bound);
 	for (size_t i = 0; i < query->filter_count; i++)
 		put_filter(select, source, &query->filters[i], bounds[i]);
+	if (select->threshold) {
+		buf_append_string(sql, " AND ");
+		put_sort(select, source);
+		buf_printf(sql, ">=%llu", (unsigned long long)select->threshold);
+	}
 	if (select->after)
 		put_after(select, source, after_bound);
 }
@@ -331,7 +236,16 @@ static void put_ids(struct select *select, const struct source *source, const st
 	unsigned long long no = source->partition;
 	struct buf *sql = &select->sql;
 
-	buf_printf(sql, "SELECT p.id FROM processes_%llu p", no);
+	buf_append_string(sql, "SELECT p.id FROM ");
+	if (select->threshold) {
+		buf_append_char(sql, '(');
+		if (!top_zones_put(select->reader, sql, no, (unsigned)query->sort, select->threshold))
+			buf_append_string(sql, "VALUES(-1000)");
+		buf_printf(sql, ") z CROSS JOIN processes_%llu p ON p.id>=z.column1 AND p.id<z.column1+%d", no,
+			   TOP_ZONE_ROWS);
+	} else {
+		buf_printf(sql, "processes_%llu p", no);
+	}
 	if (finding_needs_context(select))
 		buf_printf(sql, " JOIN contexts_%llu c ON c.no=p.context", no);
 	put_where(select, source, bounds->filter, bounds->workspace, bounds->after);
@@ -553,36 +467,6 @@ static void binds_apply(const struct select *select, sqlite3_stmt *statement)
 	}
 }
 
-static size_t beginning_length(const struct lake_text *text)
-{
-	size_t length = 0;
-
-	for (int characters = 0; length < text->length; length++) {
-		if ((text->bytes[length] & 0xc0) != 0x80 && characters++ == STORE_SORT_CHARACTERS)
-			break;
-	}
-	return length;
-}
-
-static void remember_last(const struct select *select, const union lake_slot *slot, char ret_cursor[STORE_CURSOR_SIZE])
-{
-	const struct store_query *query = select->query;
-	struct bind value = {0};
-	uint64_t id = slot[0].u64, outer = query->entity == ENTITY_TASKS ? slot[TASKS_run_id].u64 : 0;
-	bool null = false;
-
-	if (query->sort >= 0) {
-		null = lake_slot_is_null(slot[query->sort],
-					 (enum schema_type)select->entity->columns[query->sort].type);
-		value.slot = slot[query->sort];
-		if (column_is_text(select, (unsigned)query->sort) && !null) {
-			value.text = slot[query->sort].text->bytes;
-			value.length = beginning_length(slot[query->sort].text);
-		}
-	}
-	cursor_write(select, &value, null, id, outer, ret_cursor);
-}
-
 static int rows_give(struct select *select, sqlite3_stmt *statement, store_row_fn row, void *data,
 		     char ret_cursor[STORE_CURSOR_SIZE], struct store_error *error)
 {
@@ -598,8 +482,12 @@ static int rows_give(struct select *select, sqlite3_stmt *statement, store_row_f
 			return store_fail(error, status == -EBADMSG ? -EILSEQ : status, "a row of %s cannot be read",
 					  select->entity->name);
 		rows++;
+		select->given++;
+		select->last_id = slot[0].u64;
+		if (select->query->sort >= 0)
+			select->last = slot[select->query->sort];
 		if (rows == select->query->limit && select->query->entity != ENTITY_WORKSPACES)
-			remember_last(select, slot, cursor);
+			page_cursor_write(select, slot, cursor);
 		status = row(data, slot);
 	}
 	if (status == 0 && step != SQLITE_DONE)
@@ -653,33 +541,93 @@ static void columns_choose(struct select *select)
 	}
 }
 
-// sources, statement and rows are of one state of the store.
-static int select_run(struct select *select, store_row_fn row, void *data, char *ret_cursor, uint64_t *ret_count,
-		      struct store_error *error)
+static int statement_run(struct select *select, store_row_fn row, void *data, char *ret_cursor,
+			 struct store_error *error)
 {
 	__attribute__((cleanup(cleanup_statement))) sqlite3_stmt *statement = NULL;
-	int status = workspace_choose(select, error);
+	int status;
 
-	if (status == 0)
-		status = sources_find(select, error);
-	if (status < 0)
-		return status;
-	if (ret_count)
-		put_count(select);
-	else
-		put_select(select);
+	buf_reset(&select->sql);
+	select->bind_count = 0;
+	put_select(select);
 	if (buf_error(&select->sql) < 0)
 		return store_fail(error, -ENOMEM, "out of memory");
 	status = sqlite_prepare(select->reader->db, select->sql.data, false, &statement, error);
 	if (status < 0)
 		return status;
 	binds_apply(select, statement);
-	if (!ret_count)
-		return rows_give(select, statement, row, data, ret_cursor, error);
+	return rows_give(select, statement, row, data, ret_cursor, error);
+}
+
+// The first page of the processes with the most of something.
+static void threshold_choose(struct select *select)
+{
+	const struct store_query *query = select->query;
+	size_t zones = query->limit * (query->filter_count || select->workspace ? 6 : 1), count = 0;
+	uint64_t partitions[SOURCES_MAX];
+
+	if (query->entity != ENTITY_PROCESSES || query->sort < 0 || !query->descending || !query->limit ||
+	    query->limit > 1000 || select->after || process_place((unsigned)query->sort) != PLACE_ROW ||
+	    select->entity->columns[query->sort].type != SCHEMA_U64 || query->sort == PROCESSES_time_ns ||
+	    query->sort == PROCESSES_pid_in_namespace)
+		return;
+	for (size_t i = 0; i < select->source_count; i++) {
+		if (select->sources[i].partition)
+			partitions[count++] = select->sources[i].partition;
+	}
+	select->threshold = top_threshold(select->reader, (unsigned)query->sort, partitions, count, zones);
+}
+
+// Those that reach the threshold; when they are too few for the page, the others follow as the next page would.
+static int select_rows(struct select *select, store_row_fn row, void *data, char *ret_cursor, struct store_error *error)
+{
+	struct store_query rest = *select->query;
+	int status;
+
+	threshold_choose(select);
+	status = statement_run(select, row, data, ret_cursor, error);
+	if (status != 0 || !select->threshold || select->given >= rest.limit)
+		return status;
+	select->threshold = 0;
+	rest.limit -= select->given;
+	if (select->given) {
+		select->after = true;
+		select->after_value = (struct bind){.slot = select->last, .type = SCHEMA_U64};
+		select->after_id = select->last_id;
+	}
+	select->query = &rest;
+	return statement_run(select, row, data, ret_cursor, error);
+}
+
+static int count_run(struct select *select, uint64_t *ret_count, struct store_error *error)
+{
+	__attribute__((cleanup(cleanup_statement))) sqlite3_stmt *statement = NULL;
+	int status;
+
+	put_count(select);
+	if (buf_error(&select->sql) < 0)
+		return store_fail(error, -ENOMEM, "out of memory");
+	status = sqlite_prepare(select->reader->db, select->sql.data, false, &statement, error);
+	if (status < 0)
+		return status;
+	binds_apply(select, statement);
 	if (sqlite3_step(statement) != SQLITE_ROW)
 		return sqlite_fail(select->reader->db, error, "count");
 	*ret_count = (uint64_t)sqlite3_column_int64(statement, 0);
 	return 0;
+}
+
+// sources, statement and rows are of one state of the store.
+static int select_run(struct select *select, store_row_fn row, void *data, char *ret_cursor, uint64_t *ret_count,
+		      struct store_error *error)
+{
+	int status = workspace_choose(select, error);
+
+	if (status == 0)
+		status = sources_find(select, error);
+	if (status < 0)
+		return status;
+	return ret_count ? count_run(select, ret_count, error) : select_rows(select, row, data, ret_cursor, error);
 }
 
 static int select_whole(struct store_reader *base, const struct store_query *query, store_row_fn row, void *data,
@@ -698,7 +646,7 @@ static int select_whole(struct store_reader *base, const struct store_query *que
 	columns_choose(select);
 	status = query_check(select, error);
 	if (status == 0)
-		status = cursor_read(select, &arena, error);
+		status = page_cursor_read(select, &arena, error);
 	if (status == 0) {
 		reader_deadline(select->reader, query->time_limit_ms);
 		status = sqlite_run(select->reader->db, "BEGIN", error);

@@ -368,6 +368,104 @@ static void test_damage(void **state)
 	store_close(store);
 }
 
+// --- the greatest first ---
+
+struct top_case {
+	uint64_t rows, last, last_id, sum;
+	uint64_t ids[700];
+};
+
+static int top_row(void *data, const union lake_slot *slot)
+{
+	struct top_case *top = data;
+	uint64_t cpu = slot[PROCESSES_cpu_ns].u64;
+
+	assert_true(top->rows == 0 || cpu < top->last || (cpu == top->last && slot[0].u64 > top->last_id));
+	top->last = cpu;
+	top->last_id = slot[0].u64;
+	top->ids[top->rows++] = slot[0].u64;
+	return 0;
+}
+
+static void top_select(struct store_reader *reader, uint64_t limit, const char *tool, bool whole, struct top_case *top)
+{
+	CLEANUP(cleanup_free) struct lake_text *text = calloc(1, sizeof(*text) + 32);
+	struct store_filter filter = {.column = PROCESSES_tool, .op = STORE_EQ, .value.text = text};
+	struct store_query query = {.entity = ENTITY_PROCESSES, .sort = PROCESSES_cpu_ns, .descending = true,
+				    .limit = limit, .filters = &filter, .filter_count = tool ? 1 : 0};
+	char cursor[STORE_CURSOR_SIZE] = "";
+	struct store_error error;
+
+	if (tool) {
+		text->length = (uint32_t)strlen(tool);
+		memcpy(text->bytes, tool, text->length + 1);
+	}
+	*top = (struct top_case){0};
+	do {
+		char next[STORE_CURSOR_SIZE];
+
+		query.cursor = cursor;
+		assert_int_equal(store_select(reader, &query, top_row, top, next, &error), 0);
+		memcpy(cursor, next, sizeof(cursor));
+	} while (whole && cursor[0] && top->rows < 600);
+}
+
+static void top_add(struct store *store, unsigned first, unsigned count)
+{
+	struct cases_batch b;
+
+	cases_begin(&b, "w", "host-1", 7, first);
+	for (unsigned i = first; i < first + count; i++)
+		cases_addf(&b,
+			   "{\"kind\":\"process\",\"time_ns\":%llu,\"host\":\"h\",\"boot\":\"b\",\"pid\":%u,\"start_ns\":"
+			   "%llu,\"end_ns\":%llu,\"start_boot_ns\":%u,\"comm\":\"c\",\"args\":[\"c\"],\"cpu_ns\":%u,\"tool\":"
+			   "\"%s\",\"quality\":{}}",
+			   (unsigned long long)CASES_START, i, (unsigned long long)CASES_START,
+			   (unsigned long long)CASES_START + 1, i, i * 7919 % 5003, i % 97 ? "often" : "rare");
+	cases_write(store, &b);
+}
+
+// What the remembered zones find is what a look at every row finds, also when there is more of it later, and when a
+// filter leaves fewer than the zones promised.
+static void test_greatest(void **state)
+{
+	static struct top_case top, rest;
+	struct store_reader *reader;
+	struct store *store;
+
+	(void)state;
+	store = cases_open(0);
+	top_add(store, 1, 20000);
+	reader = cases_reader(store);
+	for (int turn = 0; turn < 2; turn++) {
+		uint64_t most = number(store, "SELECT max(cpu_ns) FROM processes_1");
+
+		top_select(reader, 20, NULL, false, &top);
+		assert_int_equal(top.rows, 20);
+		assert_int_equal(number(store, "SELECT sum(cpu_ns=(SELECT max(cpu_ns) FROM processes_1)) FROM processes_1"
+					       " WHERE id IN (SELECT id FROM processes_1 ORDER BY cpu_ns DESC,id LIMIT 1)"), 1);
+		assert_true(top.last <= most);
+		assert_int_equal(top.last_id, number(store, "SELECT id FROM processes_1 ORDER BY cpu_ns DESC,id LIMIT 1"
+							    " OFFSET 19"));
+		// Every page behind the first is read the long way: together they are what one long page is.
+		top_select(reader, 20, NULL, true, &rest);
+		assert_int_equal(rest.rows, 600);
+		assert_memory_equal(rest.ids, top.ids, 20 * sizeof(top.ids[0]));
+		assert_int_equal(rest.last_id, number(store, "SELECT id FROM processes_1 ORDER BY cpu_ns DESC,id LIMIT 1"
+							     " OFFSET 599"));
+		// The filter leaves 207 of 20,000 rows: the zones' own do not fill the page.
+		top_select(reader, 5, "rare", false, &top);
+		assert_int_equal(top.rows, 5);
+		assert_int_equal(top.last_id, number(store, "SELECT id FROM processes WHERE tool='rare'"
+							    " ORDER BY cpu_ns DESC,id LIMIT 1 OFFSET 4"));
+		top_select(reader, 5, "never", false, &top);
+		assert_int_equal(top.rows, 0);
+		top_add(store, 20001 + (unsigned)turn * 6000, 6000);
+	}
+	store_reader_close(reader);
+	store_close(store);
+}
+
 // --- retention ---------------------------------------------------------------------------
 
 static void many_on_day(struct store *store, unsigned day, unsigned first, unsigned count)
@@ -513,7 +611,7 @@ int main(void)
 		cmocka_unit_test_setup(test_full, fresh),      cmocka_unit_test_setup(test_versions, fresh),
 		cmocka_unit_test_setup(test_backup, fresh),    cmocka_unit_test_setup(test_damage, fresh),
 		cmocka_unit_test_setup(test_retention, fresh), cmocka_unit_test_setup(test_cap, fresh),
-		cmocka_unit_test_setup(test_ages, fresh),
+		cmocka_unit_test_setup(test_ages, fresh),      cmocka_unit_test_setup(test_greatest, fresh),
 		cmocka_unit_test_setup(test_killed_at_each_statement, fresh),
 	};
 	int failed;

@@ -78,7 +78,7 @@ static uint64_t statuses[6], failures, reconnects, per_second[4096], records_sen
 static struct buf batch_text, batch_packed;
 
 // What agents have to say after an outage differs by its numbers alone, so it is made once for those with the same.
-enum { KEPT = 64, BACKLOG_RECORDS = 3500 };
+enum { KEPT = 64, BACKLOG_RECORDS = 3500, RAMP_LIMIT_S = 600 };
 static struct kept {
 	uint64_t first, count;
 	struct buf packed;
@@ -592,6 +592,15 @@ static double server_cpu_s(void)
 	return (double)(user + kernel) / (double)sysconf(_SC_CLK_TCK);
 }
 
+// Each has its connection, and something stored.
+static bool begun(void)
+{
+	for (unsigned long i = 0; i < options.agents; i++)
+		if (agents[i].sequence == 1)
+			return false;
+	return true;
+}
+
 static bool recovered(void)
 {
 	for (unsigned long i = 0; i < options.agents; i++)
@@ -668,13 +677,18 @@ int main(int argc, char **argv)
 	latency_room = 10000000;
 	latencies = calloc(latency_room, sizeof(*latencies));
 	interval_ns = options.interval_ms * MS;
-	// Connecting takes its time; each posts from then on at its own moment of the interval.
+	// Connecting takes its time; each posts from then on at its own moment of the interval. What is measured begins when
+	// all have.
 	ramp_ns = options.tls ? options.agents * 15 * MS : interval_ns;
 	ramp_ns = ramp_ns < interval_ns ? interval_ns : ramp_ns;
 	start_ns = clock_boot_ns();
 	for (unsigned long i = 0; i < options.agents; i++)
 		agents[i].due_ns = start_ns + ramp_ns * i / options.agents;
-	measure_ns = start_ns + ramp_ns + interval_ns;
+	measure_ns = UINT64_MAX;
+	run_until(start_ns + ramp_ns);
+	while (!begun() && clock_boot_ns() < start_ns + ramp_ns + RAMP_LIMIT_S * S)
+		run_until(clock_boot_ns() + S);
+	measure_ns = clock_boot_ns() + interval_ns;
 	run_until(measure_ns);
 	server_s = server_cpu_s();
 	stored = statuses[2];

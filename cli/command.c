@@ -576,6 +576,7 @@ const struct command commands[] = {
 			{"check", 0, NULL, "Refresh, then say whether there is something newer"},
 			{"status", 0, NULL, "Show what is trusted and when it expires"},
 			{"metadata-url", 0, "URL", "Where the metadata is: http or https"},
+			{"bundle", 0, "FILE", "Everything from this file instead, without a network"},
 			{"metadata-dir", 0, "DIR", "Trusted metadata (default: /var/lib/tracer/update)"},
 			{"target-base-url", 0, "URL", "Where targets are (default: targets beside the metadata)"},
 			{"target-dir", 0, "DIR", "Where to put a target (default: here)"},
@@ -591,6 +592,31 @@ const struct command commands[] = {
 			{"tracer update --status", "What is trusted, and until when"}),
 		.exits = EXITS({0, "It was done; --check: with or without something newer"},
 			       {1, "Refused or not reachable; --status: something is missing or expired"},
+			       {2, "Bad usage"}, {3, "Not permitted"}),
+	},
+	{
+		.name = "bundle",
+		.function = command_bundle,
+		.summary = "One file with an update, for hosts without a network",
+		.usage = "[OPTION...] create DIR FILE | inspect FILE | verify FILE",
+		.description =
+			"create makes FILE from a repository on disk, DIR with metadata/ and targets/: all its "
+			"roots, its timestamp, snapshot and targets.json, and every target in that. All of it is "
+			"verified first, beginning with the oldest root. inspect lists what a bundle says it has, "
+			"believing it. verify does what a host would do with it, with the trusted metadata of "
+			"--metadata-dir or the root of --root, down to every byte of every target, and changes "
+			"nothing.\n\n"
+			"`tracer update --bundle FILE` takes from it what it would take from a server, with the "
+			"same verifier: an older or expired bundle is refused, and there is no way around.",
+		.words = "create inspect verify",
+		.options = OPTIONS(
+			{"metadata-dir", 0, "DIR", "verify: as a host with this (default: /var/lib/tracer/update)"},
+			{"root", 0, "FILE", "verify: as a host that has this root and nothing else"}),
+		.examples = EXAMPLES(
+			{"tracer bundle create site update.bundle", "Out of what a server has"},
+			{"tracer bundle verify --root root.json update.bundle", "Before it is carried away"},
+			{"sudo tracer update --bundle update.bundle --check", "On the host"}),
+		.exits = EXITS({0, "It was done"}, {1, "Refused: damaged, expired, older or not signed"},
 			       {2, "Bad usage"}, {3, "Not permitted"}),
 	},
 	{

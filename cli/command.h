@@ -104,6 +104,7 @@ __attribute__((format(printf, 2, 3))) int args_usage(const struct args *args, co
 struct ui;
 void help_write(const struct command *command, struct ui *ui);
 
+int command_bundle(int argc, char **argv);
 int command_collect(int argc, char **argv);
 const struct option_table *command_collect_options(void);
 int command_completion(int argc, char **argv);

@@ -27,9 +27,10 @@
 struct update {
 	const char *directory, *metadata_url, *target_url, *target_dir, *target_name, *channel, *ca_file, *proxy;
 	bool json, check, status;
+	const char *bundle;
 	char default_target_url[FETCH_URL_SIZE];
 	char base[FETCH_URL_SIZE]; // of the metadata, without a slash at the end
-	struct fetch *fetch;
+	struct update_source source;
 	struct tuf_client client;
 };
 
@@ -40,26 +41,6 @@ static int refuse(int error, const char *why)
 	ui_escape(safe, sizeof(safe), why);
 	fprintf(stderr, "tracer update: %s\n", safe);
 	return error == -EACCES || error == -EPERM ? EXIT_REFUSED : EXIT_NO;
-}
-
-static int on_bytes(void *context, const void *data, size_t length)
-{
-	struct buf *out = context;
-
-	buf_append(out, data, length);
-	return buf_error(out);
-}
-
-static int source_fetch(void *context, const char *name, uint64_t max, struct buf *out, char why[TUF_WHY_SIZE])
-{
-	struct update *update = context;
-	char url[FETCH_URL_SIZE], reason[FETCH_WHY_SIZE];
-	int result;
-
-	if ((size_t)snprintf(url, sizeof(url), "%s/%s", update->base, name) >= sizeof(url))
-		return tuf_fail(why, -ENAMETOOLONG, "%s: the URL is too long", name);
-	result = fetch_get(update->fetch, url, max, on_bytes, out, reason);
-	return result < 0 ? tuf_fail(why, result, "%s: %s", name, reason) : 0;
 }
 
 // The verifying half: from here on it writes below two directories, and has no way to a network but its child.
@@ -81,22 +62,23 @@ static int confine(const struct update *update)
 	return result == -ENOSYS || result == -ENOTSUP ? 0 : result;
 }
 
-static int start(struct update *update)
+static int open_bundle(struct update *update)
+{
+	char why[BUNDLE_WHY_SIZE], whole[TUF_WHY_SIZE];
+	int result = bundle_open(update->bundle, &update->source.bundle, why);
+
+	return result < 0 ? refuse(result, (tuf_fail(whole, 0, "%s: %s", update->bundle, why), whole)) : EXIT_OK;
+}
+
+static int start_fetch(struct update *update)
 {
 	CLEANUP(buf_free) struct buf ca = BUF_INIT;
 	struct fetch_options options = {
 		.agent = "tracer/" TRACER_VERSION, .ca = &ca, .proxy = update->proxy, .sandbox = true};
-	const struct tuf_source source = {source_fetch, update};
 	char why[FETCH_WHY_SIZE], found[256];
 	const char *name;
-	struct stat info;
 	int result;
 
-	if (stat(update->directory, &info) < 0) {
-		snprintf(why, sizeof(why), "%s: %s; `tracer update init ROOT` begins", update->directory,
-			 strerror(errno));
-		return refuse(-errno, why);
-	}
 	snprintf(found, sizeof(found), "%s", update->ca_file ? update->ca_file : "");
 	if (!update->ca_file)
 		stream_ca_find(found);
@@ -106,9 +88,27 @@ static int start(struct update *update)
 		return refuse(result, why);
 	}
 	stream_user("tracer", &options.uid, &options.gid);
-	result = fetch_start(&options, &update->fetch, why);
+	result = fetch_start(&options, &update->source.fetch, why);
 	if (result < 0)
 		return refuse(result, why);
+	return EXIT_OK;
+}
+
+static int start(struct update *update)
+{
+	const struct tuf_source source = {update_source_fetch, &update->source};
+	char why[FETCH_WHY_SIZE];
+	struct stat info;
+	int result;
+
+	if (stat(update->directory, &info) < 0) {
+		snprintf(why, sizeof(why), "%s: %s; `tracer update init ROOT` begins", update->directory,
+			 strerror(errno));
+		return refuse(-errno, why);
+	}
+	result = update->bundle ? open_bundle(update) : start_fetch(update);
+	if (result != EXIT_OK)
+		return result;
 	result = confine(update);
 	if (result < 0)
 		return refuse(result, "it cannot give up its rights");
@@ -215,8 +215,8 @@ static int download(struct update *update)
 			return EXIT_OK;
 		}
 	}
-	result = update_target_get(update->fetch, update->target_url, &update->client, path, &target,
-				   update->target_dir, &was_there, why);
+	result =
+		update_target_get(&update->source, &update->client, path, &target, update->target_dir, &was_there, why);
 	if (result < 0)
 		return refuse(result, why);
 	ui_escape(safe, sizeof(safe), path);
@@ -259,7 +259,8 @@ static void complete_urls(struct update *update)
 
 		snprintf(update->default_target_url + at, sizeof(update->default_target_url) - at, "/targets");
 	}
-	update->target_url = update->default_target_url;
+	update->source.metadata_url = update->base;
+	update->source.target_url = update->default_target_url;
 }
 
 static int with_network(struct update *update, bool with_target)
@@ -278,7 +279,8 @@ static int with_network(struct update *update, bool with_target)
 			say_versions(update);
 	}
 	tuf_close(&update->client);
-	fetch_stop(update->fetch);
+	fetch_stop(update->source.fetch);
+	bundle_close(&update->source.bundle);
 	return code;
 }
 
@@ -292,6 +294,7 @@ static void take_option(struct update *update, struct args *args)
 		     {"target-dir", &update->target_dir},
 		     {"target-name", &update->target_name},
 		     {"channel", &update->channel},
+		     {"bundle", &update->bundle},
 		     {"ca-file", &update->ca_file},
 		     {"proxy", &update->proxy}};
 
@@ -305,7 +308,10 @@ static void take_option(struct update *update, struct args *args)
 
 int command_update(int argc, char **argv)
 {
-	struct update update = {.directory = DIRECTORY, .channel = "stable", .client = {.lock_fd = -1}};
+	struct update update = {.directory = DIRECTORY,
+				.channel = "stable",
+				.client = {.lock_fd = -1},
+				.source = {.bundle = {.fd = -1}}};
 	struct args args = args_of("update", argc, argv);
 	const char *verb, *operand;
 	bool with_target;
@@ -329,10 +335,11 @@ int command_update(int argc, char **argv)
 		return args_usage(&args, "%s takes no operand", verb);
 	if (operand)
 		update.target_name = operand;
-	if (!update.metadata_url)
-		return args_usage(&args, "--metadata-url: where from?");
+	if (!update.metadata_url == !update.bundle)
+		return args_usage(&args, "where from? Say --metadata-url or --bundle");
 	if (with_target && !update.target_dir)
 		update.target_dir = ".";
-	complete_urls(&update);
+	if (update.metadata_url)
+		complete_urls(&update);
 	return with_network(&update, with_target);
 }

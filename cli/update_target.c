@@ -44,16 +44,16 @@ static bool is_there(const char *path, const struct tuf_target *target)
 	return got == 0 && tuf_check_end(&check) == 0;
 }
 
-static int fill(struct staging *staging, struct fetch *fetch, const char *url, const struct tuf_target *target,
-		char why[TUF_WHY_SIZE])
+static int fill(struct staging *staging, struct update_source *source, const char *name,
+		const struct tuf_target *target, char why[TUF_WHY_SIZE])
 {
 	int result = tuf_check_begin(target->length, target->hashes, &staging->check);
 
 	if (result < 0)
 		return tuf_fail(why, result, "no digest that can be checked");
-	result = fetch_get(fetch, url, target->length, on_bytes, staging, why);
+	result = update_source_get(source, name, target->length, on_bytes, staging, why);
 	if (result == -ENOENT)
-		return tuf_fail(why, result, "the server does not have it");
+		return tuf_fail(why, result, "the source does not have it");
 	if (result == -EFBIG)
 		return tuf_fail(why, result, "longer than the %llu bytes that it should have",
 				(unsigned long long)target->length);
@@ -67,19 +67,18 @@ static int fill(struct staging *staging, struct fetch *fetch, const char *url, c
 	return 0;
 }
 
-int update_target_get(struct fetch *fetch, const char *base_url, const struct tuf_client *client, const char *path,
+int update_target_get(struct update_source *source, const struct tuf_client *client, const char *path,
 		      const struct tuf_target *target, const char *directory, bool *ret_was_there,
 		      char why[TUF_WHY_SIZE])
 {
-	char name[NAME_MAX], file[PATH_MAX], part[PATH_MAX], remote[FETCH_URL_SIZE], url[FETCH_URL_SIZE];
+	char name[NAME_MAX], file[PATH_MAX], part[PATH_MAX], remote[FETCH_URL_SIZE] = "targets/";
 	struct staging staging;
 	int result = tuf_quote(path, false, name, sizeof(name));
 
 	if (result == 0)
-		result = tuf_target_url(client, target, path, remote, sizeof(remote));
+		result = tuf_target_url(client, target, path, remote + strlen(remote), sizeof(remote) - strlen(remote));
 	if (result < 0 || (size_t)snprintf(file, sizeof(file), "%s/%s", directory, name) >= sizeof(file) ||
-	    (size_t)snprintf(part, sizeof(part), "%s/.part.XXXXXX", directory) >= sizeof(part) ||
-	    (size_t)snprintf(url, sizeof(url), "%s/%s", base_url, remote) >= sizeof(url))
+	    (size_t)snprintf(part, sizeof(part), "%s/.part.XXXXXX", directory) >= sizeof(part))
 		return tuf_fail(why, -ENAMETOOLONG, "%s: the name is too long", path);
 	*ret_was_there = is_there(file, target);
 	if (*ret_was_there)
@@ -87,7 +86,7 @@ int update_target_get(struct fetch *fetch, const char *base_url, const struct tu
 	staging.fd = mkostemp(part, O_CLOEXEC);
 	if (staging.fd < 0)
 		return tuf_fail(why, -errno, "%s: %s", directory, strerror(errno));
-	result = fill(&staging, fetch, url, target, why);
+	result = fill(&staging, source, remote, target, why);
 	close(staging.fd);
 	if (result == 0 && rename(part, file) < 0)
 		result = tuf_fail(why, -errno, "%s: %s", file, strerror(errno));

@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 TRACER = str(ROOT / "build" / "tracer")
 COMMANDS = (
     "run collect datalake up identity image service top ps status doctor report runs show export tasks tools processes hosts sql "
-    "spool stream rules update version help completion man"
+    "spool stream rules update bundle version help completion man"
 ).split()
 ESCAPE = re.compile(rb"\x1b")
 LEAVE = b"\x1b[?1049l"

@@ -2,6 +2,7 @@
 """A repository of The Update Framework that a test can change at will, made with python-tuf and served over HTTP: another
 implementation than ours signs, so that the canonical form and the key ids are held against someone else's."""
 
+import hashlib
 import http.server
 import json
 import pathlib
@@ -102,6 +103,25 @@ class Repository:
         self.signers.setdefault(role.name, []).append(signer)
         if role.name not in self.roles:
             self.roles[role.name] = Metadata(Targets(expires=in_days(90)))
+
+    def write(self, folder):
+        """All of it as files, as a web server would have them."""
+        for role, versions in self.published.items():
+            for data in versions:
+                name = urllib.parse.quote(role, "")
+                version = json.loads(data)["signed"]["version"]
+                if role == "root" or (self.root.consistent_snapshot and role != "timestamp"):
+                    name = f"{version}.{name}"
+                file = folder / "metadata" / f"{name}.json"
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_bytes(data)
+        for path, data in self.content.items():
+            head, _, name = path.rpartition("/")
+            if self.root.consistent_snapshot:
+                name = f"{hashlib.sha256(data).hexdigest()}.{name}"
+            file = folder / "targets" / head / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(data)
 
     def serve(self, path):
         """The bytes at a path of the server; None: nothing there."""

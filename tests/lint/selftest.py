@@ -37,6 +37,8 @@ CASES = [
     ("include", "updater/verify.c", HEAD + "#include <curl/curl.h>\n", HEAD + '#include "core/base/fs.h"\n'),
     ("include", "updater/verify.c", HEAD + '#include "updater/fetch.h"\n', HEAD + '#include "updater/metadata.h"\n'),
     ("include", "updater/fetch.c", HEAD + '#include "updater/metadata.h"\n', HEAD + "#include <curl/curl.h>\n"),
+    ("include", "updater/verify.c", HEAD + '#include "updater/bundle.h"\n', HEAD + '#include "updater/metadata.h"\n'),
+    ("include", "updater/bundle.c", HEAD + '#include "updater/metadata.h"\n', HEAD + '#include "core/base/fs.h"\n'),
     ("include", "updater/fetch.c", HEAD + "#include <yyjson.h>\n", HEAD + '#include "core/privs.h"\n'),
     ("verifier_too_long", "updater/verify.c", HEAD + "\n" * 1500, HEAD + "\n" * 1400),
     *[

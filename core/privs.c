@@ -96,7 +96,7 @@ static int privs_close_on_exec(void)
 int privs_drop(const struct privs_keep *keep)
 {
 	const struct rlimit no_core = {0, 0};
-	uint64_t mask = keep->capabilities, held;
+	uint64_t mask = keep->capabilities, held = 0;
 	int error;
 
 	if (keep->bpf)

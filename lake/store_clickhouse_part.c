@@ -368,6 +368,7 @@ static int bring_tools(struct bringing *b)
 {
 	const struct lake_row *row = b->row;
 	struct amount left = *b->amount, share;
+	struct bringing program = *b;
 	int err = 0;
 
 	for (uint32_t i = 0; !err && i + 1 < row->image_count; i++) {
@@ -381,12 +382,12 @@ static int bring_tools(struct bringing *b)
 		if (i == 0 && report_is_launch(next_ns > left.start_ns ? next_ns - left.start_ns : 0, cpu_ns))
 			continue;
 		share_of(image, &left, &share);
-		b->amount = &share;
-		err = bring_tool(b, tool);
+		program.amount = &share;
+		err = bring_tool(&program, tool);
 	}
-	b->amount = &left;
+	program.amount = &left;
 	if (!err && row->slot[PROCESSES_tool].text)
-		err = bring_tool(b, row->slot[PROCESSES_tool].text);
+		err = bring_tool(&program, row->slot[PROCESSES_tool].text);
 	return err;
 }
 

@@ -32,7 +32,7 @@ static bool digest_is(const struct buf *bytes, const char *name)
 // Of the whole object, as specified, or of the three members that make the key: tools add others later.
 static bool name_is_digest(yyjson_val *key, const char *name)
 {
-	static const char *const members[] = {"keytype", "keyval", "scheme"};
+	static const char members[][8] = {"keytype", "keyval", "scheme"};
 	CLEANUP(buf_free) struct buf bytes = BUF_INIT;
 
 	if (canonical_encode(key, &bytes) < 0)

@@ -190,9 +190,8 @@ static int ports_open(struct datalake *datalake)
 		return refuse("", strerror(-result));
 	for (char **address = options->listen; address && *address; address++) {
 		bool tls = !strcmp(options->tls, "on") || !server_address_is_loopback(*address);
-		uint16_t port;
 
-		result = server_listen(datalake->server, *address, tls, &port);
+		result = server_listen(datalake->server, *address, tls, NULL);
 		if (result == -EINVAL) {
 			fprintf(stderr, "tracer datalake: listen: \"%s\" is no ADDRESS:PORT\n", *address);
 			return EXIT_USAGE;
@@ -200,10 +199,20 @@ static int ports_open(struct datalake *datalake)
 		if (result < 0)
 			return refuse(*address, strerror(-result));
 		datalake->tls |= tls;
-		log_info("listening on %s://%.*s:%u", tls ? "https" : "http", (int)(strrchr(*address, ':') - *address),
-			 *address, port);
 	}
 	return EXIT_OK;
+}
+
+// Said when it is true: a port that is only open answers nobody yet.
+static void ports_say(const struct datalake *datalake)
+{
+	char *const *addresses = datalake->options.listen;
+	bool tls;
+	uint16_t port;
+
+	for (size_t i = 0; (port = server_port(datalake->server, i, &tls)); i++)
+		log_info("listening on %s://%.*s:%u", tls ? "https" : "http",
+			 (int)(strrchr(addresses[i], ':') - addresses[i]), addresses[i], port);
 }
 
 static int certificate_get(struct datalake *datalake)
@@ -438,6 +447,7 @@ static int datalake_run(struct datalake *datalake)
 	code = datalake_open(datalake);
 	if (code)
 		return code;
+	ports_say(datalake);
 	link_print(datalake);
 	log_info("taking batches into %s", store);
 	result = loop_run(datalake->loop);

@@ -115,6 +115,12 @@ build_libs() { # VARIANT
 	s=$SRC/yyjson
 	compile_archive "$v" libyyjson.a yyjson "-I$s/src" "$s/src/yyjson.c"
 	cp "$s/src/yyjson.h" "$inc/"
+
+	# nghttp2's source package has it as the C that its own generator wrote; nothing else of nghttp2 is used.
+	say "$v: llhttp"
+	s=$SRC/llhttp/third-party/llhttp
+	compile_archive "$v" libllhttp.a llhttp "-I$s/include" "$s"/src/{api,http,llhttp}.c
+	cp "$s/include/llhttp.h" "$inc/"
 }
 
 # Compilers as configure scripts want them: that of musl links static PIEs and never sees the host's libc.

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The head of an HTTP/1 request. Room 8, ingest, at its door: everything here comes from whoever reached the port.
-// No byte outside the head is read, every part is NUL-terminated in place, and each refusal says why. It must stay
-// without state, so that the fuzz target sees all of it.
+// The head of an HTTP/1 request. Room 11, the server, at its door: everything here comes from whoever reached the port.
+// llhttp, strict, reads the message and says how long its body is; here is what this server asks beyond that, and the
+// target's escapes. No byte outside the head is read, every part is NUL-terminated in place, and each refusal says why.
+// It must stay without state, so that the fuzz target sees all of it.
 
 #include "lake/http.h"
 
+#include <llhttp.h>
 #include <string.h>
+#include <strings.h>
 
 #include "core/base/utf8.h"
 
@@ -63,13 +66,6 @@ static int refuse(int status, const char *why, const char **ret_why)
 {
 	*ret_why = why;
 	return status;
-}
-
-// RFC 9110 section 5.6.2
-static bool is_token_char(unsigned char c)
-{
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-	       (c && strchr("!#$%&'*+-.^_`|~", c));
 }
 
 static int hex_value(char c)
@@ -177,54 +173,6 @@ static int target_parse(char *target, struct http_request *request, const char *
 	return query_parse(query, request, ret_why);
 }
 
-static int line_parse(char *line, struct http_request *request, const char **ret_why)
-{
-	char *target = strchr(line, ' '), *version = target ? strchr(target + 1, ' ') : NULL;
-
-	if (!version || target == line)
-		return refuse(400, "the request line is not METHOD TARGET VERSION", ret_why);
-	*target++ = 0;
-	*version++ = 0;
-	for (const char *c = line; *c; c++)
-		if (!is_token_char((unsigned char)*c))
-			return refuse(400, "the method is no token", ret_why);
-	request->method = line;
-	if (!strcmp(version, "HTTP/1.0"))
-		request->http_1_0 = true;
-	else if (!strncmp(version, "HTTP/", 5) && strcmp(version, "HTTP/1.1") != 0)
-		return refuse(505, "only HTTP/1.1 and HTTP/1.0 are spoken here", ret_why);
-	else if (strcmp(version, "HTTP/1.1") != 0)
-		return refuse(400, "the request line is not METHOD TARGET VERSION", ret_why);
-	return target_parse(target, request, ret_why);
-}
-
-static int header_parse(char *line, struct http_request *request, const char **ret_why)
-{
-	char *colon = strchr(line, ':'), *value, *end;
-
-	if (!colon || colon == line)
-		return refuse(400, "a header line has no name", ret_why);
-	for (char *c = line; c < colon; c++) {
-		// A blank before the colon, or a folded line, lands here too.
-		if (!is_token_char((unsigned char)*c))
-			return refuse(400, "a header's name is no token", ret_why);
-		if (*c >= 'A' && *c <= 'Z')
-			*c = (char)(*c + 'a' - 'A');
-	}
-	*colon = 0;
-	value = colon + 1 + strspn(colon + 1, " \t");
-	end = value + strlen(value);
-	while (end > value && (end[-1] == ' ' || end[-1] == '\t'))
-		*--end = 0;
-	for (const char *c = value; *c; c++)
-		if (((unsigned char)*c < 0x20 && *c != '\t') || *c == 0x7f)
-			return refuse(400, "a header holds a control character", ret_why);
-	if (request->header_count == HTTP_HEADERS_MAX)
-		return refuse(431, "more than 64 headers", ret_why);
-	request->headers[request->header_count++] = (struct http_pair){line, value};
-	return 0;
-}
-
 const char *http_header(const struct http_request *request, const char *name)
 {
 	for (size_t i = 0; i < request->header_count; i++)
@@ -252,78 +200,157 @@ static bool twice(const struct http_request *request)
 	return false;
 }
 
-static bool decimal(const char *text, uint64_t *ret_value)
+// What only this server asks of a message that is well formed.
+static int headers_judge(struct http_request *request, const llhttp_t *parser, const char **ret_why)
 {
-	uint64_t value = 0;
-
-	if (!*text || strlen(text) > 19)
-		return false;
-	for (; *text; text++) {
-		if (*text < '0' || *text > '9')
-			return false;
-		value = value * 10 + (uint64_t)(*text - '0');
-	}
-	*ret_value = value;
-	return true;
-}
-
-// "close" or "keep-alive" in a list.
-static bool list_has(const char *list, const char *word)
-{
-	size_t length = strlen(word);
-
-	while (list && *list) {
-		list += strspn(list, " \t,");
-		if (!strncasecmp(list, word, length) && strchr(" \t,", list[length]))
-			return true;
-		list += strcspn(list, ",");
-	}
-	return false;
-}
-
-static int headers_judge(struct http_request *request, const char **ret_why)
-{
-	const char *length = http_header(request, "content-length");
 	const char *expect = http_header(request, "expect");
-	const char *connection = http_header(request, "connection");
 
 	if (twice(request))
 		return refuse(400, "a header that may come once came twice", ret_why);
 	if (!http_header(request, "host") && !request->http_1_0)
 		return refuse(400, "there is no Host header", ret_why);
-	if (http_header(request, "transfer-encoding") && length)
-		return refuse(400, "Content-Length and Transfer-Encoding exclude each other", ret_why);
-	if (http_header(request, "transfer-encoding"))
+	if (parser->flags & (F_CHUNKED | F_TRANSFER_ENCODING))
 		return refuse(501, "no transfer coding is taken; send a Content-Length", ret_why);
-	if (length && !decimal(length, &request->content_length))
-		return refuse(400, "Content-Length is no number", ret_why);
 	if (expect && strcasecmp(expect, "100-continue") != 0)
 		return refuse(417, "the only expectation known is 100-continue", ret_why);
+	request->content_length = parser->flags & F_CONTENT_LENGTH ? parser->content_length : 0;
 	request->expect_continue = expect && !request->http_1_0;
-	request->keep_alive = request->http_1_0 ? list_has(connection, "keep-alive") : !list_has(connection, "close");
+	request->keep_alive = llhttp_should_keep_alive(parser) != 0;
 	return 0;
+}
+
+// ---- the message, read by llhttp -----------------------------------------------------------------
+
+struct span {
+	char *at;
+	size_t length;
+};
+
+// What the library found, as places in the head; nothing is written there before it is done.
+struct reading {
+	char *head;
+	struct span method, target, names[HTTP_HEADERS_MAX], values[HTTP_HEADERS_MAX];
+	size_t count; // of headers that are whole
+	bool many, complete;
+};
+
+// A span that comes in two calls is one span: the head lies in one piece.
+static int span_take(const llhttp_t *parser, struct span *span, const char *at, size_t length)
+{
+	const struct reading *reading = parser->data;
+
+	if (!span->at)
+		span->at = reading->head + (at - reading->head);
+	span->length += length;
+	return 0;
+}
+
+static int on_method(llhttp_t *parser, const char *at, size_t length)
+{
+	return span_take(parser, &((struct reading *)parser->data)->method, at, length);
+}
+
+static int on_target(llhttp_t *parser, const char *at, size_t length)
+{
+	return span_take(parser, &((struct reading *)parser->data)->target, at, length);
+}
+
+static int on_name(llhttp_t *parser, const char *at, size_t length)
+{
+	struct reading *reading = parser->data;
+
+	reading->many = reading->count == HTTP_HEADERS_MAX;
+	return reading->many ? -1 : span_take(parser, &reading->names[reading->count], at, length);
+}
+
+static int on_value(llhttp_t *parser, const char *at, size_t length)
+{
+	struct reading *reading = parser->data;
+
+	return span_take(parser, &reading->values[reading->count], at, length);
+}
+
+static int on_value_complete(llhttp_t *parser)
+{
+	((struct reading *)parser->data)->count++;
+	return 0;
+}
+
+// Stops there: going on, the library would forget what it knows of this message.
+static int on_headers_complete(llhttp_t *parser)
+{
+	((struct reading *)parser->data)->complete = true;
+	return HPE_PAUSED;
+}
+
+static const llhttp_settings_t settings = {
+	.on_method = on_method,
+	.on_url = on_target,
+	.on_header_field = on_name,
+	.on_header_value = on_value,
+	.on_header_value_complete = on_value_complete,
+	.on_headers_complete = on_headers_complete,
+};
+
+static int head_refuse(const llhttp_t *parser, const struct reading *reading, const char **ret_why)
+{
+	const char *why = llhttp_get_error_reason(parser);
+
+	if (reading->many)
+		return refuse(431, "more than 64 headers", ret_why);
+	// A version that is ours and an error: it is what stands behind it.
+	if (parser->http_major > 1 || (parser->http_major == 1 && parser->http_minor > 1))
+		return refuse(505, "only HTTP/1.1 and HTTP/1.0 are spoken here", ret_why);
+	return refuse(400, why && *why ? why : "the head is no whole head of a request", ret_why);
+}
+
+static char *span_text(const struct span *span)
+{
+	span->at[span->length] = 0;
+	return span->at;
+}
+
+static void header_text(const struct span *name, const struct span *value, struct http_pair *ret_pair)
+{
+	size_t length = value->length;
+
+	// A value that is not there ends where the name does.
+	ret_pair->name = ret_pair->value = span_text(name);
+	ret_pair->value += name->length;
+	for (char *c = ret_pair->name; *c; c++)
+		*c = *c >= 'A' && *c <= 'Z' ? (char)(*c + 'a' - 'A') : *c;
+	while (length && (value->at[length - 1] == ' ' || value->at[length - 1] == '\t'))
+		length--;
+	if (length)
+		ret_pair->value = span_text(&(struct span){value->at, length});
 }
 
 int http_parse(char *head, size_t length, struct http_request *ret_request, const char **ret_why)
 {
-	char *line = head, *end = head + length;
-	int status = 0;
+	struct reading reading = {.head = head};
+	llhttp_t parser;
+	int status;
 
 	memset(ret_request, 0, sizeof(*ret_request));
-	if (length < 4 || memcmp(end - 4, "\r\n\r\n", 4) != 0)
+	if (length < 4 || memcmp(head + length - 4, "\r\n\r\n", 4) != 0)
 		return refuse(400, "the head has no end", ret_why);
-	if (memchr(head, 0, length))
-		return refuse(400, "the head holds a NUL byte", ret_why);
-	for (int number = 0; !status && line < end - 2; number++) {
-		char *newline = memchr(line, '\n', (size_t)(end - line));
-
-		// A line end of one byte, or a carriage return within a line, is what splits readers' minds.
-		if (newline == line || newline[-1] != '\r' || memchr(line, '\r', (size_t)(newline - line - 1)))
-			return refuse(400, "a line does not end in CR LF", ret_why);
-		newline[-1] = 0;
-		status =
-			number == 0 ? line_parse(line, ret_request, ret_why) : header_parse(line, ret_request, ret_why);
-		line = newline + 1;
-	}
-	return status ? status : headers_judge(ret_request, ret_why);
+	llhttp_init(&parser, HTTP_REQUEST, &settings);
+	parser.data = &reading;
+	// Where this server found the end the library must find it too: with the last byte, not before it.
+	if (llhttp_execute(&parser, head, length - 1) != HPE_OK || reading.complete)
+		return head_refuse(&parser, &reading, ret_why);
+	llhttp_execute(&parser, head + length - 1, 1);
+	if (!reading.complete || !reading.method.length || !reading.target.length)
+		return head_refuse(&parser, &reading, ret_why);
+	// The library takes more blanks than one, and a request of HTTP/0.9.
+	if (parser.http_major != 1 || reading.method.at + reading.method.length + 1 != reading.target.at ||
+	    memcmp(reading.target.at + reading.target.length, " HTTP/", 6) != 0)
+		return refuse(400, "the request line is not METHOD TARGET VERSION", ret_why);
+	ret_request->http_1_0 = parser.http_minor == 0;
+	ret_request->method = span_text(&reading.method);
+	for (size_t i = 0; i < reading.count; i++)
+		header_text(&reading.names[i], &reading.values[i], &ret_request->headers[i]);
+	ret_request->header_count = reading.count;
+	status = target_parse(span_text(&reading.target), ret_request, ret_why);
+	return status ? status : headers_judge(ret_request, &parser, ret_why);
 }

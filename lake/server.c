@@ -260,6 +260,14 @@ int server_listen(struct server *server, const char *address, bool tls, uint16_t
 	return 0;
 }
 
+uint16_t server_port(const struct server *server, size_t index, bool *ret_tls)
+{
+	if (index >= server->listener_count)
+		return 0;
+	*ret_tls = server->listeners[index].tls;
+	return server->listeners[index].port;
+}
+
 void server_set_tokens(struct server *server, struct tokens *tokens)
 {
 	server->tokens = tokens;

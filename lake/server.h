@@ -152,6 +152,9 @@ void server_set_tokens(struct server *server, struct tokens *tokens);
 // -EINVAL: no address. ret_port may be NULL.
 int server_listen(struct server *server, const char *address, bool tls, uint16_t *ret_port);
 
+// The port of the index-th server_listen(), 0 behind the last.
+uint16_t server_port(const struct server *server, size_t index, bool *ret_tls);
+
 // False for what is no address.
 bool server_address_is_loopback(const char *address);
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/base/cleanup.h"
+#include "core/stream_private.h"
 #include "lake/store_clickhouse.h"
 
 static void clickhouse_close(struct store *base)
@@ -18,8 +19,27 @@ static void clickhouse_close(struct store *base)
 		return;
 	clickhouse_http_free(store->http);
 	clickhouse_cursors_forget(store);
+	buf_free(&store->ca);
 	explicit_bzero(store->url.password, sizeof(store->url.password));
 	free(store);
+}
+
+// While the process still may: libcurl looks for no certificates by itself.
+static int ca_read(struct clickhouse_store *store, struct store_error *error)
+{
+	char path[sizeof(store->url.ca_file)] = "";
+	const char *name = "";
+	int err;
+
+	if (strncmp(store->url.base, "https:", 6) != 0)
+		return 0;
+	if (*store->url.ca_file)
+		snprintf(path, sizeof(path), "%s", store->url.ca_file);
+	else
+		stream_ca_find(path);
+	err = stream_ca_read(path, &store->ca, &name);
+	store->url.ca = &store->ca;
+	return err < 0 ? clickhouse_fail(error, err, "ca_file %s: %s", name, strerror(-err)) : 0;
 }
 
 static int clickhouse_open(const char *rest, const struct store_options *options, struct store **ret_store,
@@ -33,6 +53,8 @@ static int clickhouse_open(const char *rest, const struct store_options *options
 	store->store.backend = &store_clickhouse;
 	store->options = *options;
 	err = clickhouse_url_parse(rest, &store->url, error);
+	if (!err)
+		err = ca_read(store, error);
 	if (!err && clickhouse_http_new(&store->url, &store->http) < 0)
 		err = clickhouse_fail(error, -ENOMEM, "out of memory");
 	if (!err)

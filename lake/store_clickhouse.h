@@ -80,6 +80,7 @@ struct clickhouse_fold {
 struct clickhouse_store {
 	struct store store;
 	struct clickhouse_url url;
+	struct buf ca;
 	struct store_options options;
 	struct clickhouse_http *http;
 	// Of the chain, as last seen. Valid while head is not 0.

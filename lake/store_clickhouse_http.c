@@ -203,6 +203,7 @@ static int make_target(struct clickhouse_http *http, const struct clickhouse_req
 
 static void set_up(struct clickhouse_http *http, const struct clickhouse_request *request)
 {
+	const struct buf *trusted = http->url.ca;
 	CURL *curl = http->curl;
 	uint64_t timeout = request->timeout_ms ? request->timeout_ms : DEFAULT_TIMEOUT_MS;
 
@@ -217,8 +218,11 @@ static void set_up(struct clickhouse_http *http, const struct clickhouse_request
 	curl_easy_setopt(curl, CURLOPT_USERNAME, http->url.user);
 	curl_easy_setopt(curl, CURLOPT_PASSWORD, http->url.password);
 	curl_easy_setopt(curl, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
-	if (*http->url.ca_file)
-		curl_easy_setopt(curl, CURLOPT_CAINFO, http->url.ca_file);
+	if (trusted) {
+		struct curl_blob blob = {trusted->data, trusted->length, CURL_BLOB_NOCOPY};
+
+		curl_easy_setopt(curl, CURLOPT_CAINFO_BLOB, &blob);
+	}
 	curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_TIMEOUT_MS);
 	curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, (long)timeout);
 	curl_easy_setopt(curl, CURLOPT_TCP_KEEPALIVE, 1L);

@@ -28,6 +28,7 @@ struct clickhouse_url {
 	char cluster[CLICKHOUSE_NAME_MAX + 1]; // empty: none
 	char path[128]; // empty: the server's default
 	char ca_file[256]; // empty: the system's
+	const struct buf *ca; // its text, the store's: connections to come may open no file. NULL: plain HTTP
 	bool replicated, fsync;
 };
 

@@ -33,6 +33,11 @@ def names_of(names):
             for name in names]
 
 
+def pin_of(public):
+    spki = public.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
+    return "sha256//" + base64.b64encode(hashlib.sha256(spki).digest()).decode()
+
+
 class Certificate:
     """One certificate and its key. issuer None: signed by itself."""
 
@@ -71,9 +76,7 @@ class Certificate:
 
     @property
     def pin(self):
-        spki = self.key.public_key().public_bytes(serialization.Encoding.DER,
-                                                  serialization.PublicFormat.SubjectPublicKeyInfo)
-        return "sha256//" + base64.b64encode(hashlib.sha256(spki).digest()).decode()
+        return pin_of(self.key.public_key())
 
     def write(self, folder, stem, chain=()):
         """Files with certificate and chain, and with the key."""

@@ -73,7 +73,7 @@ def strip_c(text):
 # ---- who may include whom ---------------------------------------------------------------------
 
 # Room: (quoted prefixes it may include, third-party headers it may include). First match counts.
-THIRD_PARTY = ("bpf/", "yaml.h", "yyjson.h", "zlib.h", "gelf.h", "libelf.h", "sodium.h", "curl/", "mbedtls/", "sqlite3.h")
+THIRD_PARTY = ("bpf/", "yaml.h", "yyjson.h", "llhttp.h", "zlib.h", "gelf.h", "libelf.h", "sodium.h", "curl/", "mbedtls/", "sqlite3.h")
 SPOOL_SIDE = ("core/spool", "core/stream", "core/batch")
 MODULE_SEES = ("core/module.h", "core/option.h", "core/process.h", "core/cgroup.h", "core/cgroup_sample.h", "core/agent.h", "core/base/", "bpf/event.h")
 

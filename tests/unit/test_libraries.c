@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 #include <curl/curl.h>
+#include <llhttp.h>
 #include <mbedtls/build_info.h>
 #include <mbedtls/x509_crt.h>
 #include <psa/crypto.h>
@@ -49,6 +50,26 @@ static void sodium_tells_a_changed_text_from_a_signed_one(void **state)
 	assert_int_equal(crypto_sign_verify_detached(signature, text, sizeof(text), public_key), 0);
 	text[0] ^= 1;
 	assert_int_not_equal(crypto_sign_verify_detached(signature, text, sizeof(text), public_key), 0);
+}
+
+static void llhttp_is_strict_unless_told_otherwise(void **state)
+{
+	static const char *const loose[] = {
+		"GET / HTTP/1.1\nHost: a\r\n\r\n",
+		"GET / HTTP/1.1\r\nHost : a\r\n\r\n",
+		"GET / HTTP/1.1\r\nX: a\r\n b\r\n\r\n",
+		"POST / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\n",
+		"POST / HTTP/1.1\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
+	};
+	llhttp_settings_t settings;
+	llhttp_t parser;
+
+	(void)state;
+	llhttp_settings_init(&settings);
+	for (size_t i = 0; i < sizeof(loose) / sizeof(loose[0]); i++) {
+		llhttp_init(&parser, HTTP_REQUEST, &settings);
+		assert_int_not_equal(llhttp_execute(&parser, loose[i], strlen(loose[i])), HPE_OK);
+	}
 }
 
 static void sqlite_loads_no_extension(void **state)
@@ -93,6 +114,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(curl_speaks_http_over_mbedtls_and_nothing_else),
 		cmocka_unit_test(sodium_tells_a_changed_text_from_a_signed_one),
+		cmocka_unit_test(llhttp_is_strict_unless_told_otherwise),
 		cmocka_unit_test(sqlite_loads_no_extension),
 		cmocka_unit_test(mbedtls_is_safe_for_threads),
 		cmocka_unit_test(every_embedded_ca_can_be_read),

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "lake/decode_private.h"
+#include "lake/images.h"
 
 enum { TABLE_SLOTS = 512, IMAGES_MAX = 4096, KEYS_MAX = 256 };
 
@@ -483,6 +484,24 @@ static int decode_process_container(struct lake_batch *batch, const struct lake_
 
 // --- kinds ---------------------------------------------------------------------------
 
+// There are many decoders, but one writer: what it need not do is done here.
+static int decode_packed_images(struct lake_batch *batch, struct lake_row *row)
+{
+	struct buf *packed = &batch->scratch;
+	void *kept;
+
+	buf_reset(packed);
+	images_pack(row->images, row->image_count, row->slot[PROCESSES_start_ns].u64, row->slot[PROCESSES_tool].text,
+		    packed);
+	kept = buf_error(packed) < 0 ? NULL : arena_alloc(&batch->arena, packed->length);
+	if (!kept)
+		return -ENOMEM;
+	memcpy(kept, packed->data, packed->length);
+	row->images_packed = kept;
+	row->images_packed_size = packed->length;
+	return 0;
+}
+
 int decode_process_row(struct lake_batch *batch, struct lake_row *row, bool opening, struct decode_error *error)
 {
 	union lake_slot *slot = row->slot;
@@ -498,6 +517,10 @@ int decode_process_row(struct lake_batch *batch, struct lake_row *row, bool open
 	// The wall clock may have been set back in between.
 	if (!row->open && slot[PROCESSES_end_ns].u64 < slot[PROCESSES_start_ns].u64)
 		slot[PROCESSES_end_ns].u64 = slot[PROCESSES_start_ns].u64;
+	if (!row->open && row->images)
+		status = decode_packed_images(batch, row);
+	if (status < 0)
+		return status;
 	if (slot[PROCESSES_run].text) {
 		slot[PROCESSES_run_id].u64 = lake_batch_id_run(batch, slot[PROCESSES_run].text);
 		if (slot[PROCESSES_task].text)

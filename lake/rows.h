@@ -65,6 +65,9 @@ struct lake_row {
 	// Of ENTITY_PROCESSES: the programs, which decoding leaves here and not in their slot. See lake_images_json().
 	uint32_t image_count;
 	const struct lake_image *images;
+	// The same as lake/images.h packs them, where decoding has done so; else NULL.
+	const void *images_packed;
+	size_t images_packed_size;
 	union lake_slot slot[];
 };
 

@@ -111,6 +111,8 @@ static int writer_open(struct sqlite_store *store, struct store_error *error)
 	if (status == 0)
 		status = writer_statements(store, error);
 	if (status == 0)
+		status = ended_begin(store, error);
+	if (status == 0)
 		status = sqlite_number(store->db, "SELECT value FROM meta WHERE name='revision'", &store->revision,
 				       error);
 	dictionary_forget(&store->dictionary);
@@ -147,6 +149,7 @@ static void sqlite_close(struct store *base)
 	amounts_free(&store->amounts);
 	buf_free(&store->scratch);
 	sqlite3_close(store->db);
+	ended_free(store);
 	if (store->lock_fd >= 0)
 		close(store->lock_fd);
 	free(store->path);

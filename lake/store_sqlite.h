@@ -57,6 +57,7 @@ struct aggregates {
 };
 
 struct gathered; // store_sqlite_sum.c
+struct ended_rows; // store_sqlite_ended.c
 struct dictionary_text;
 struct dictionary_context;
 struct dictionary {
@@ -81,6 +82,7 @@ struct sqlite_store {
 	struct sqlite_partition partition; // the one written to
 	struct aggregates aggregates;
 	struct gathered *gathered; // of the batch being written; NULL until there is one
+	struct ended_rows *ended;
 	struct dictionary dictionary;
 	uint64_t revision; // of the transaction being written
 	uint64_t *living; // set of fingerprints of processes in `living`; 0 is free
@@ -93,7 +95,6 @@ struct sqlite_store {
 	sqlite3_stmt *process_insert, *living_insert, *living_get, *living_delete;
 	sqlite3_stmt *gap_insert, *event_insert, *key_insert, *point_insert, *point_get, *rollup_delete, *series_insert,
 		*stale_insert;
-	uint64_t bound[PROCESSES_END + 3]; // of process_insert
 };
 
 struct sqlite_reader {
@@ -160,6 +161,16 @@ void living_forget(struct sqlite_store *store);
 // Moves a living process's figures to what a sample says.
 int living_sample(struct sqlite_store *store, struct lake_batch *batch, const struct lake_point *point,
 		  struct store_error *error);
+
+// --- store_sqlite_ended.c
+
+// Once for a connection, before process_statements().
+int ended_begin(struct sqlite_store *store, struct store_error *error);
+void ended_free(struct sqlite_store *store); // after the connection
+// A row of processes_N, with the next id. It is written by ended_flush(), which comes before the batch's rows go.
+int ended_add(struct sqlite_store *store, const struct lake_row *row, uint64_t context, struct store_error *error);
+int ended_flush(struct sqlite_store *store, struct store_error *error);
+void ended_forget(struct sqlite_store *store);
 
 // --- store_sqlite_dictionary.c
 

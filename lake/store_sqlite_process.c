@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lake, SQLite: rows of processes. An ended one goes to the newest partition; one that lives on is a row of `living`
-// that its next record replaces. What a living one brought to the aggregates is taken away before the newer is added,
-// so each process counts once.
+// Lake, SQLite: rows of processes. An ended one goes to the newest partition (lake/store_sqlite_ended.c); one that
+// lives on is a row of `living` that its next record replaces. What a living one brought to the aggregates is taken
+// away before the newer is added, so each process counts once.
 
 #include <errno.h>
 #include <stdlib.h>
@@ -11,20 +11,13 @@
 #include "lake/images.h"
 #include "lake/store_sqlite.h"
 
-// What processes_N has for a pid in its namespace that is not known; null there means that it is the pid. -2 as an
-// integer of SQLite.
-#define PID_UNKNOWN (UINT64_MAX - 1)
-
-static void insert_sql(struct buf *sql, const char *what, uint64_t partition, bool contexts)
+static void insert_context_sql(struct buf *sql, uint64_t partition)
 {
-	const struct schema_entity *entity = &schema_entities[ENTITY_PROCESSES];
-
-	buf_printf(sql, "INSERT INTO %s_%llu VALUES(?,?", what, (unsigned long long)partition);
-	for (unsigned i = 0; i < entity->column_count; i++) {
+	buf_printf(sql, "INSERT INTO contexts_%llu VALUES(?,?", (unsigned long long)partition);
+	for (unsigned i = 0; i < PROCESSES_END; i++) {
 		enum process_place place = process_place(i);
-		bool of_context = place == PLACE_CONTEXT || place == PLACE_CONTEXT_DICTIONARY;
 
-		if (place != PLACE_ID && of_context == contexts)
+		if (place == PLACE_CONTEXT || place == PLACE_CONTEXT_DICTIONARY)
 			buf_append_string(sql, ",?");
 	}
 	buf_append_char(sql, ')');
@@ -65,13 +58,14 @@ int process_statements(struct sqlite_store *store, struct store_error *error)
 	buf_printf(&sql, "INSERT INTO texts_%llu VALUES(?,?)", (unsigned long long)store->partition.no);
 	if (status == 0)
 		status = prepare_buf(store, &sql, &store->dictionary.insert_text, error);
-	insert_sql(&sql, "contexts", store->partition.no, true);
+	insert_context_sql(&sql, store->partition.no);
 	if (status == 0)
 		status = prepare_buf(store, &sql, &store->dictionary.insert_context, error);
-	insert_sql(&sql, "processes", store->partition.no, false);
+	// Or fail: what an unfinished statement wrote goes with the transaction, so it needs no journal of its own.
+	buf_printf(&sql, "INSERT OR FAIL INTO processes_%llu SELECT * FROM ended",
+		   (unsigned long long)store->partition.no);
 	if (status == 0)
 		status = prepare_buf(store, &sql, &store->process_insert, error);
-	memset(store->bound, 0xff, sizeof(store->bound)); // nothing is bound: null
 	return status;
 }
 
@@ -230,85 +224,6 @@ static int living_delete(struct sqlite_store *store, uint64_t key, struct store_
 	return sqlite_step_once(store->db, store->living_delete, error);
 }
 
-// --- those that ended ---------------------------------------------------------------------------
-
-// Most columns are null or as before in most rows, and a bound value stays bound: only what differs is bound.
-static void ended_bind_number(struct sqlite_store *store, int at, uint64_t value)
-{
-	if (store->bound[at] == value)
-		return;
-	store->bound[at] = value;
-	sqlite_bind_u64(store->process_insert, at, value);
-}
-
-static int ended_bind(struct sqlite_store *store, const struct lake_row *row, struct store_error *error)
-{
-	sqlite3_stmt *insert = store->process_insert;
-	const union lake_slot *slot = row->slot;
-	const uint8_t *places = process_places();
-	int at = 3, status = 0;
-	uint64_t no;
-
-	for (unsigned i = 1; status == 0 && i < PROCESSES_END; i++) {
-		switch (places[i]) {
-		case PLACE_ROW:
-			no = slot[i].u64;
-			if (i == PROCESSES_time_ns && no == slot[PROCESSES_end_ns].u64)
-				no = LAKE_NULL;
-			else if (i == PROCESSES_pid_in_namespace)
-				no = no == slot[PROCESSES_pid].u64 ? LAKE_NULL : no == LAKE_NULL ? PID_UNKNOWN : no;
-			ended_bind_number(store, at++, no);
-			break;
-		case PLACE_ROW_DICTIONARY:
-			status = dictionary_text(store, slot[i].text, &no, error);
-			if (status == 0)
-				ended_bind_number(store, at++, no);
-			break;
-		case PLACE_ROW_TEXT:
-			sqlite_bind_slot(insert, at++, slot[i], SCHEMA_TEXT);
-			break;
-		case PLACE_ROW_IMAGES:
-			if (row->images)
-				sqlite3_bind_blob(insert, at++, store->scratch.data, (int)store->scratch.length,
-						  SQLITE_STATIC);
-			else
-				sqlite3_bind_null(insert, at++);
-			break;
-		default:
-			break;
-		}
-	}
-	return status;
-}
-
-static int ended_write(struct sqlite_store *store, const struct lake_row *row, uint64_t context,
-		       struct store_error *error)
-{
-	struct sqlite_partition *partition = &store->partition;
-	const union lake_slot *slot = row->slot;
-	int status;
-
-	buf_reset(&store->scratch);
-	images_pack(row->images, row->image_count, slot[PROCESSES_start_ns].u64, slot[PROCESSES_tool].text,
-		    &store->scratch);
-	if (buf_error(&store->scratch) < 0)
-		return store_fail(error, -ENOMEM, "out of memory");
-	sqlite3_bind_int64(store->process_insert, 1, (sqlite3_int64)partition->next_id);
-	sqlite3_bind_int64(store->process_insert, 2, (sqlite3_int64)context);
-	status = ended_bind(store, row, error);
-	if (status == 0)
-		status = sqlite_step_once(store->db, store->process_insert, error);
-	if (status < 0)
-		return status;
-	partition->next_id++;
-	partition->rows++;
-	if (partition->start_min_ns == LAKE_NULL || slot[PROCESSES_start_ns].u64 < partition->start_min_ns)
-		partition->start_min_ns = slot[PROCESSES_start_ns].u64;
-	if (slot[PROCESSES_end_ns].u64 > partition->end_max_ns)
-		partition->end_max_ns = slot[PROCESSES_end_ns].u64;
-	return 0;
-}
-
 // One that was never heard of before: nearly all.
 static int ended_store(struct sqlite_store *store, struct lake_batch *batch, const struct lake_row *row,
 		       struct store_error *error)
@@ -318,7 +233,7 @@ static int ended_store(struct sqlite_store *store, struct lake_batch *batch, con
 
 	if (status == 0)
 		status = series_amounts(store, batch, row, NULL, aggregate_failed(row), error);
-	return status < 0 ? status : ended_write(store, row, context, error);
+	return status < 0 ? status : ended_add(store, row, context, error);
 }
 
 int process_store(struct sqlite_store *store, struct lake_batch *batch, struct lake_row *row, struct store_error *error)
@@ -347,7 +262,7 @@ int process_store(struct sqlite_store *store, struct lake_batch *batch, struct l
 		status = before ? living_delete(store, key, error) : 0;
 		if (status == 0)
 			status = dictionary_context(store, row->slot, batch->host, &context, error);
-		return status < 0 ? status : ended_write(store, row, context, error);
+		return status < 0 ? status : ended_add(store, row, context, error);
 	}
 	id = before ? before->slot[PROCESSES_id].u64 : store->partition.next_id++;
 	if (living_note(store, print) < 0)

@@ -13,6 +13,7 @@
 static void forget_all(struct sqlite_store *store)
 {
 	gathered_forget(store);
+	ended_forget(store);
 	aggregates_forget(&store->aggregates);
 	dictionary_forget(&store->dictionary);
 	series_forget(store);
@@ -194,6 +195,8 @@ static int batch_store(struct sqlite_store *store, struct lake_batch *batch, str
 	status = rows_store(store, batch, acked, &records, &lost, error);
 	if (status == 0)
 		status = gathered_flush(store, error);
+	if (status == 0)
+		status = ended_flush(store, error);
 	if (status == 0)
 		status = aggregate_batch(store, batch, batch->last, records, lost, error);
 	if (status == 0)

@@ -300,6 +300,7 @@ static void test_hex(void **state)
 	assert_false(tuf_hex("00ffab1000", 10, out, 4));
 	assert_false(tuf_hex("00ffab1g", 8, out, 4));
 	assert_false(tuf_hex("00 ffab1", 8, out, 4));
+	assert_false(tuf_hex("00ffab10zz", 10, out, 4));
 }
 
 static void test_quote(void **state)
@@ -442,11 +443,17 @@ static void test_delegations_have_an_end(void **state)
 	put_delegated(world->repo, "good", 1, text.data, "", 50);
 	delegations(&text, to_good, 1);
 	put_delegated(world->repo, "empty", 1, text.data, "", 50);
-	buf_append_string(&world->repo->more_meta, "\"empty.json\":{\"version\":1},\"good.json\":{\"version\":1},");
+	buf_append_string(&world->repo->more_meta,
+			  "\"empty.json\":{\"version\":1},\"good.json\":{\"version\":1},\"other.json\":{\"version\":1},");
 	delegations(&world->repo->delegations, to_good, 1);
 	repo_release(world->repo);
 	assert_int_equal(world_find(world, "a/b", &length), -ENOENT);
 	assert_int_equal(world->repo->asked, 6);
+	// Each is looked at once: a circle does not use up the search.
+	put_delegated(world->repo, "other", 1, "", TARGET, 50);
+	delegations(&world->repo->delegations, (const char *const[]){"good a/* -", "other a/* -"}, 2);
+	repo_release(world->repo);
+	assert_int_equal(world_find(world, "a/b", &length), 0);
 	// More that wait than there is room for.
 	for (size_t i = 0; i < sizeof(many) / sizeof(many[0]); i++)
 		assert_true(asprintf(&many[i], "d%zu a/* -", i) > 0);
@@ -459,7 +466,8 @@ static void test_delegations_have_an_end(void **state)
 	buf_reset(&world->repo->more_meta);
 	for (int i = 10; i < 60; i++)
 		buf_printf(&world->repo->more_meta, "\"c%d.json\":{\"version\":1},", i);
-	buf_append_string(&world->repo->more_meta, "\"empty.json\":{\"version\":1},\"good.json\":{\"version\":1},");
+	buf_append_string(&world->repo->more_meta,
+			  "\"empty.json\":{\"version\":1},\"good.json\":{\"version\":1},\"other.json\":{\"version\":1},");
 	delegations(&world->repo->delegations, to_chain, 1);
 	repo_release(world->repo);
 	for (int where = TUF_DELEGATIONS_MAX - 1; where <= TUF_DELEGATIONS_MAX; where++) {

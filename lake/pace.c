@@ -12,7 +12,7 @@ enum {
 	LEAST_BYTES_PER_S = 256 << 10,
 	FIRST_BATCHES_PER_S = 200, // before anything is known
 	FIRST_BYTES_PER_S = 4 << 20,
-	SHARE = 80, // per cent of the pace is promised to those who come back
+	SHARE = 40, // per cent of the pace is promised to those who come back
 };
 static const uint64_t WINDOW_NS = NS_PER_S;
 
@@ -59,7 +59,7 @@ void pace_note(struct pace *pace, uint64_t now_ns, uint64_t batches, uint64_t by
 
 bool pace_allows(const struct pace *pace, uint64_t bytes, uint64_t waiting_bytes)
 {
-	return bytes <= PACE_SMALL_BYTES || waiting_bytes < pace->bytes_per_s;
+	return bytes <= PACE_SMALL_BYTES || waiting_bytes < PACE_ROOM_BYTES || waiting_bytes < pace->bytes_per_s;
 }
 
 unsigned int pace_retry_s(struct pace *pace, uint64_t now_ns, uint64_t bytes, uint64_t waiting_bytes)

@@ -16,15 +16,18 @@ struct pace {
 	uint64_t slot_ns; // the next time that nobody was given
 };
 
-enum { PACE_SMALL_BYTES = 64 << 10 }; // of a body that is let in even when what is there takes long
+enum {
+	PACE_SMALL_BYTES = 64 << 10, // a body of so many is let in even when what is there takes long
+	PACE_ROOM_BYTES = 4 << 20, // so much may wait at any pace: some stores take as long for little as for much
+};
 
 void pace_begin(struct pace *pace, uint64_t now_ns);
 
 // So much was stored; waiting: more is there to do.
 void pace_note(struct pace *pace, uint64_t now_ns, uint64_t batches, uint64_t bytes, bool waiting);
 
-// May a body of so many bytes be let in beside those that wait? A large one only while what waits is stored within a
-// second, so that the small ones of hosts that keep up need not wait for those that catch up.
+// May a body of so many bytes be let in beside those that wait? A large one only while what waits is little or
+// is stored within a second, so that the small ones of hosts that keep up need not wait for those that catch up.
 bool pace_allows(const struct pace *pace, uint64_t bytes, uint64_t waiting_bytes);
 
 // Seconds after which a batch of so many bytes should come back, from 1 to 300.

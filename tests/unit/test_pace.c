@@ -104,7 +104,7 @@ static void those_refused_come_back_one_by_one(void **unused)
 		count[seconds]++;
 	}
 	for (int second = 2; second < 49; second++)
-		assert_in_range(count[second], 390, 410);
+		assert_in_range(count[second], 190, 210);
 	assert_true(pace_allows(&pace, 2000, 1 << 30) && !pace_allows(&pace, 400000, 1 << 30));
 	assert_true(pace_allows(&pace, 400000, 1 << 20));
 }

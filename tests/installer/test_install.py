@@ -342,3 +342,16 @@ def test_supervised(box):
     assert not collector()
     assert box.difference(box.start) == {}
     assert not os.path.exists(box.root / "run/tracer")
+
+
+def test_sysv(box):
+    """The script and links of a SysV init: enabled, running, and gone again."""
+    words = ("env", "TRACER_INSTALL_INIT=sysv", "sh", "/srv/install.sh")
+    box.run(*words)
+    assert "is supervised by process" in box.run("/etc/init.d/tracer", "status")
+    assert list((box.root / "etc").glob("rc3.d/S*tracer")) and list((box.root / "etc").glob("rc0.d/K*tracer"))
+    assert "nothing had to change" in box.run(*words)
+    box.run("/etc/init.d/tracer", "restart")
+    box.run(*words, "--uninstall", "--purge")
+    assert box.difference(box.start) == {}
+    assert box.sh("pgrep -f '^/usr/local/bin/tracer collect' || true") == ""

@@ -521,7 +521,8 @@ static void crowd_note(struct crowd *crowd, const struct group *group)
 // Under the lock. Lets a group of a crowd gather; what the queue can take is written before it is full.
 static void crowd_gather(struct ingest *ingest, const struct crowd *crowd)
 {
-	uint64_t now_ns, until_ns = crowd->begun_ns + CROWD_NS;
+	uint64_t dear_ns = ingest->options.store->backend->gather_ns;
+	uint64_t now_ns, until_ns = crowd->begun_ns + (dear_ns > CROWD_NS ? dear_ns : CROWD_NS);
 
 	if (!crowd->there)
 		return;

@@ -254,6 +254,7 @@ int store_status(struct store_reader *reader, struct store_status *ret_status, s
 // Each function as the one of the same name above. A backend's store and reader begin with the structs below.
 struct store_backend {
 	const char *scheme; // "sqlite"
+	uint64_t gather_ns; // a commit is so dear that what a crowd sends is gathered so long; 0: as the caller likes
 	int (*open)(const char *rest, const struct store_options *, struct store **, struct store_error *);
 	void (*close)(struct store *);
 	int (*write)(struct store *, struct lake_batch *const *, size_t, struct store_result *, struct store_error *);

@@ -111,6 +111,7 @@ static void clickhouse_backup_end(struct store_backup *backup)
 
 const struct store_backend store_clickhouse = {
 	.scheme = "clickhouse",
+	.gather_ns = 250000000, // each insert makes a part of each table, and ClickHouse wants few and large ones
 	.open = clickhouse_open,
 	.close = clickhouse_close,
 	.write = clickhouse_write,

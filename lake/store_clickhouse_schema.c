@@ -74,6 +74,8 @@ enum clickhouse_role clickhouse_role(enum schema_entity_id entity, unsigned colu
 
 	if (entity == ENTITY_FINDINGS || entity == ENTITY_JOINS || entity == ENTITY_KEYS)
 		return !strcmp(name, "id") || !strcmp(name, "workspace") ? ROLE_KEY : ROLE_REPLACE;
+	if (entity == ENTITY_RUNS && column == RUNS_host_id)
+		return ROLE_ANY; // a join says only which run
 	if (is_one_of(name, keys))
 		return ROLE_KEY;
 	if (is_one_of(name, least))

@@ -49,7 +49,7 @@ def test_older_version(clickhouse):
 
 
 @pytest.mark.parametrize(("step", "when"), [
-    ("ALTER TABLE .*ADD COLUMN", "before"), ("INSERT INTO chain", "before"),
+    ("ALTER TABLE .*ADD COLUMN", "before"), pytest.param("INSERT INTO chain", "before", marks=pytest.mark.long),
     pytest.param("ALTER TABLE .*ADD COLUMN", "after", marks=pytest.mark.long),
     pytest.param("CREATE TABLE", "after", marks=pytest.mark.long),
     pytest.param("CREATE OR REPLACE VIEW", "before", marks=pytest.mark.long),
@@ -75,6 +75,7 @@ def test_killed_while_it_changes_the_tables(clickhouse, step, when):
     assert_exact(url, 100)
 
 
+@pytest.mark.long
 def test_server_dies_while_its_tables_change(clickhouse):
     url = clickhouse.database("fsync=1")
     database, whole = make_older(clickhouse, url)

@@ -20,11 +20,11 @@ from harness.datalake import crc32c
 class Lake:
     """Stopped by stop(), or at the end of a with statement."""
 
-    def __init__(self, folder, *options):
+    def __init__(self, folder, *options, store=None):
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
         self.log = folder / "datalake.log"
-        self.common = ["--store", f"sqlite:{folder}/store", "--state", f"{folder}/state", "--user", "root"]
+        self.common = ["--store", store or f"sqlite:{folder}/store", "--state", f"{folder}/state", "--user", "root"]
         (folder / "store").mkdir(exist_ok=True)
         (folder / "state").mkdir(exist_ok=True)
         with open(self.log, "wb") as log:
@@ -78,8 +78,8 @@ class Lake:
         query = "&".join(f"{name}={value}" for name, value in where.items())
         return [json.loads(line) for line in self.get(f"/api/v1/{entity}?format=ndjson&limit=10000&{query}").splitlines()]
 
-    def agent(self, host=None):
-        return Agent(self, host)
+    def agent(self, host=None, host_id=None):
+        return Agent(self, host, host_id)
 
     def tracer(self, *words, check=0):
         """A command that reads this lake; its output."""
@@ -97,9 +97,9 @@ class Lake:
 class Agent:
     """Posts records in order, as one host. host None: the name they were recorded under."""
 
-    def __init__(self, lake, host=None):
+    def __init__(self, lake, host=None, host_id=None):
         self.lake, self.host, self.sequence = lake, host, 0
-        self.host_id = str(uuid.uuid4())
+        self.host_id = host_id or str(uuid.uuid4())
         self.epoch = uuid.uuid4().hex[:16]
         body = json.dumps({"host_id": self.host_id, "host": host or "host", "machine_id": uuid.uuid4().hex}).encode()
         status, _, answer = lake.ask("/api/v1/enrol", body, lake.token("ingest"), Content_Type="application/json")

@@ -336,7 +336,7 @@ install_program() {
 	# The updater may have gone further than this script: only a version that was asked for goes back.
 	current=$(readlink "$lib/current" 2>/dev/null || :)
 	previous=${current#versions/} previous=${previous%/tracer}
-	if [ "$asked" = 0 ] && [ -n "$previous" ] && [ -x "$lib/current" ] && is_newer "$previous" "$version"; then
+	if [ -z "$asked" ] && [ -n "$previous" ] && [ -x "$lib/current" ] && is_newer "$previous" "$version"; then
 		say "$previous is installed, which is newer than $version: it stays"
 		version=$previous target=$lib/versions/$previous/tracer
 		return 0
@@ -521,10 +521,14 @@ stop_services() {
 
 remove_user() {
 	made=$(cat "$lib/user" 2>/dev/null) || return 0
-	{ known passwd "$made" || known group "$made"; } && change "remove the user $made" || return 0
+	{ known passwd "$made" || known group "$made" || grep -qs "^$made:" /etc/shadow /etc/gshadow; } || return 0
+	change "remove the user $made" || return 0
 	if has userdel; then del=userdel group_del=groupdel; else del=deluser group_del=delgroup; fi
 	! known passwd "$made" || "$del" "$made" || die 1 "cannot remove the user $made"
 	! known group "$made" || "$group_del" "$made" || die 1 "cannot remove the group $made"
+	# A tool that was killed between its files leaves half of an entry.
+	! grep -qs "^$made:" /etc/shadow || ! has pwconv || pwconv
+	! grep -qs "^$made:" /etc/gshadow || ! has grpconv || grpconv
 }
 
 # drop DIR: removes a folder that this installer made, or that lies in one, when nothing else is in it.
@@ -565,21 +569,18 @@ remove() {
 main() {
 	set -eu
 	umask 022
-	export LC_ALL=C
-	PATH=$PATH:/usr/sbin:/sbin:/usr/bin:/bin
+	export LC_ALL=C PATH="$PATH:/usr/sbin:/sbin:/usr/bin:/bin"
 	defaults
 	arguments "$@"
 	check_arguments
 	check_machine
 	[ "$uninstall" = 0 ] || { remove; exit 0; }
-	asked=0 restart=0 fresh=0
-	[ -z "$version$channel" ] || asked=1
+	restart=0 fresh=0 asked=${version:+1}${channel:+1}
 	find_tool
 	[ "$dry_run" = 1 ] || make_lib
 	choose_version
-	before=$changed
 	install_program
-	[ "$changed" = "$before" ] || restart=1
+	restart=$changed
 	if [ "$root" = 1 ]; then
 		find_init
 		make_user

@@ -4,6 +4,7 @@
 import contextlib
 import hashlib
 import os
+import re
 import shutil
 import signal
 import stat
@@ -12,8 +13,9 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-# What shadow's tools write beside the files they change, and keep.
-BACKUPS = {f"etc/{name}-" for name in ("passwd", "group", "shadow", "gshadow")} | {"etc/.pwd.lock"}
+# What shadow's tools write beside the files they change: a backup that they keep; a lock and a new file that one of them
+# leaves when it is killed, and that the next takes over.
+OF_SHADOW = re.compile(r"etc/((passwd|group|shadow|gshadow|subuid|subgid)(-|\+|\.lock|\.\d+)|\.pwd\.lock)")
 SETUP = r"""
 set -e
 mount --make-rprivate /
@@ -33,12 +35,13 @@ mount --bind "$3" srv
 mount --bind "$4" repo
 if [ "$2" = overlay ]; then mkdir -p var/lib/tracer etc/tracer && rm -rf var/lib/tracer etc/tracer; fi
 echo ready
-exec sleep 100000
+# It reaps, as a first process does: tools that lock by number would take a zombie for alive.
+while :; do sleep 100000 & wait $! || :; done
 """
 
 
 class Box:
-    """root: the directory as seen from outside. Its first process is one that sleeps, so no service manager runs in it."""
+    """root: the directory as seen from outside. Its first process is one that waits, so no service manager runs in it."""
 
     def __init__(self, base="overlay", srv="/srv"):
         self.folder = tempfile.mkdtemp(prefix="tracer-box-")
@@ -104,7 +107,7 @@ class Box:
         changed = {}
         for path in before.keys() | after.keys():
             old, new = before.get(path), after.get(path)
-            if old == new or path in BACKUPS:
+            if old == new or OF_SHADOW.fullmatch(path):
                 continue
             if old is None:
                 old = describe(self.base / path) if os.path.lexists(self.base / path) else ("absent",)

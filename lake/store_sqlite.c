@@ -16,7 +16,7 @@
 #include "lake/sql_sqlite.h"
 #include "lake/store_sqlite.h"
 
-enum { CACHE_BYTES = 48 * 1024 * 1024, PAGE_BYTES = 8192 };
+enum { CACHE_BYTES = 32 * 1024 * 1024, PAGE_BYTES = 8192 };
 
 static int writer_settings(struct sqlite_store *store, struct store_error *error)
 {

@@ -135,6 +135,17 @@ static uint64_t pause_ns(struct streamer *streamer, const struct stream_answer *
 			       answer && answer->has_retry_after ? answer->retry_after_ns : 0, random);
 }
 
+// Texts of libcurl hold how many milliseconds it took.
+static bool same_but_for_numbers(const char *a, const char *b)
+{
+	for (;; a++, b++) {
+		a += strspn(a, "0123456789");
+		b += strspn(b, "0123456789");
+		if (*a != *b || !*a)
+			return *a == *b;
+	}
+}
+
 __attribute__((format(printf, 3, 4))) static void fail(struct streamer *streamer, const struct stream_answer *answer,
 						       const char *format, ...)
 {
@@ -147,7 +158,8 @@ __attribute__((format(printf, 3, 4))) static void fail(struct streamer *streamer
 	va_start(arguments, format);
 	vsnprintf(text, sizeof(text), format, arguments);
 	va_end(arguments);
-	told = streamer->failed_before && strcmp(text, report->last_error) == 0;
+	told = streamer->failed_before && report->http_status == (answer ? answer->status : 0) &&
+	       same_but_for_numbers(text, report->last_error);
 	snprintf(report->last_error, sizeof(report->last_error), "%s", text);
 	report->last_error_ns = clock_real_ns();
 	report->retry_at_ns = report->last_error_ns + ns;

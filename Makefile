@@ -75,7 +75,7 @@ CFLAGS_ASAN := $(BASE) -O1 -fno-omit-frame-pointer -fsanitize=address,undefined 
 CFLAGS_BPF := -target bpf -mcpu=v3 -O2 -g -std=gnu11 -Wall -Wextra -Werror -Wno-unused-parameter \
 	-Wno-missing-declarations $(PREFIX_MAP) -D__TARGET_ARCH_$(BPF_ARCH) -I. \
 	-nostdlibinc -isystem $(DEPS)/bpf/include -idirafter $(DEPS)/uapi
-LIBS := bpf elf yaml yyjson llhttp curl mbedtls sodium sqlite3 z
+LIBS := bpf elf yaml yyjson llhttp deflate curl mbedtls sodium sqlite3 z
 
 gcc_file = $(shell $(CC) -print-file-name=$(1))
 M := $(DEPS)/musl/lib

@@ -116,6 +116,13 @@ build_libs() { # VARIANT
 	compile_archive "$v" libyyjson.a yyjson "-I$s/src" "$s/src/yyjson.c"
 	cp "$s/src/yyjson.h" "$inc/"
 
+	# The unpacking half only.
+	say "$v: libdeflate"
+	s=$SRC/libdeflate
+	compile_archive "$v" libdeflate.a libdeflate "-I$s" \
+		"$s"/lib/{deflate_decompress,gzip_decompress,crc32,utils,x86/cpu_features,arm/cpu_features}.c
+	cp "$s/libdeflate.h" "$inc/"
+
 	# nghttp2's source package has it as the C that its own generator wrote; nothing else of nghttp2 is used.
 	say "$v: llhttp"
 	s=$SRC/llhttp/third-party/llhttp

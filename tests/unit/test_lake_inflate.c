@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Unpacking of bodies against zlib, and their digest against libsodium: what zlib packed comes out as it was, at every
-// level and in every form; and of damaged bytes exactly those are taken that zlib takes, with the same result.
+// Unpacking of bodies: what zlib packed comes out as it was, at every level and in every form; what is damaged, cut or
+// lies about its size is refused and leaves nothing.
 
 // clang-format off
 #include <stdarg.h>
@@ -10,14 +10,12 @@
 #include <cmocka.h>
 // clang-format on
 #include <errno.h>
-#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
 
 #include "core/base/cleanup.h"
-#include "lake/digest.h"
 #include "lake/inflate.h"
 #include "tests/bench/lake_records.h"
 
@@ -150,58 +148,30 @@ static void test_refused(void **state)
 	assert_memory_equal(out.data + 3000, plain.data, 3000);
 }
 
-// 0 when zlib takes it as one whole stream of told bytes.
-static int zlib_unpack(const struct buf *packed, size_t told, struct buf *out)
-{
-	z_stream stream = {.next_in = (Bytef *)packed->data + 10, .avail_in = (uInt)packed->length - 10 - TRAILER};
-	int status;
-
-	buf_free(out);
-	assert_int_equal(buf_reserve(out, told + 1), 0);
-	assert_int_equal(inflateInit2(&stream, -15), Z_OK);
-	stream.next_out = (Bytef *)out->data;
-	stream.avail_out = (uInt)told + 1;
-	status = inflate(&stream, Z_FINISH);
-	out->length = stream.total_out;
-	inflateEnd(&stream);
-	return status == Z_STREAM_END && stream.avail_in == 0 && stream.total_out == told ? 0 : -1;
-}
-
 static void test_damaged(void **state)
 {
-	CLEANUP(buf_free) struct buf plain = BUF_INIT, packed = BUF_INIT, out = BUF_INIT, theirs = BUF_INIT;
-	unsigned taken = 0, refused = 0;
+	CLEANUP(buf_free) struct buf plain = BUF_INIT, packed = BUF_INIT, out = BUF_INIT;
 
 	(void)state;
 	for (unsigned i = 0; i < 20000; i++) {
-		size_t size = 1 + random_below(i % 10 ? 300 : 5000);
-		uint32_t times = 1 + random_below(2);
+		size_t size = 1 + random_below(i % 10 ? 300 : 5000), at;
 
 		if (i % 4 == 0)
 			make(&plain, i / 4 % 5, size);
 		pack(&plain, 1 + (int)random_below(9), random_below(4) ? Z_DEFAULT_STRATEGY : Z_FIXED, NULL, &packed);
-		for (; times > 0; times--) {
-			size_t at = 10 + random_below((uint32_t)packed.length - 10 - TRAILER);
-
-			packed.data[at] ^= (char)(1 << random_below(8));
-		}
-		if (zlib_unpack(&packed, plain.length, &theirs) == 0) {
-			taken++;
-			assert_int_equal(unpack(&packed, packed.length, &out), 0);
-			assert_int_equal(out.length, theirs.length);
-			assert_memory_equal(out.data, theirs.data, theirs.length);
-		} else {
-			refused++;
-			assert_int_equal(unpack(&packed, packed.length, &out), -EBADMSG);
-		}
+		at = 10 + random_below((uint32_t)packed.length - 10);
+		packed.data[at] ^= (char)(1 << random_below(8));
+		if (unpack(&packed, packed.length, &out) == 0) // bits that fill the last byte mean nothing
+			assert_memory_equal(out.data, plain.data, plain.length);
+		else
+			assert_int_equal(out.length, 0);
 	}
-	assert_true(taken > 500 && refused > 5000);
 }
 
 // Tables that no packer makes.
 static void test_noise(void **state)
 {
-	CLEANUP(buf_free) struct buf packed = BUF_INIT, out = BUF_INIT, theirs = BUF_INIT;
+	CLEANUP(buf_free) struct buf packed = BUF_INIT, out = BUF_INIT;
 
 	(void)state;
 	for (unsigned i = 0; i < 200000; i++) {
@@ -214,24 +184,7 @@ static void test_noise(void **state)
 		packed.data[10] = (char)((packed.data[10] & ~7) | (random_below(8) ? 5 : 3)); // last, coded
 		packed.data[size - 4] = (char)told;
 		memset(packed.data + size - 3, 0, 3);
-		assert_int_equal(unpack(&packed, size, &out), zlib_unpack(&packed, told, &theirs) == 0 ? 0 : -EBADMSG);
-	}
-}
-
-static void test_digest(void **state)
-{
-	unsigned char ours[DIGEST_BYTES], theirs[DIGEST_BYTES];
-	CLEANUP(buf_free) struct buf plain = BUF_INIT;
-
-	(void)state;
-	make(&plain, 0, 100000);
-	for (size_t length = 0; length < 100000; length += length < 600 ? 1 : 1237) {
-		CLEANUP(cleanup_free) char *exact = malloc(length ? length : 1);
-
-		memcpy(exact, plain.data, length);
-		digest_sha256(exact, length, ours);
-		crypto_hash_sha256(theirs, (unsigned char *)exact, length);
-		assert_memory_equal(ours, theirs, DIGEST_BYTES);
+		assert_int_equal(unpack(&packed, size, &out), -EBADMSG);
 	}
 }
 
@@ -239,7 +192,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_what_zlib_packed), cmocka_unit_test(test_headers), cmocka_unit_test(test_refused),
-		cmocka_unit_test(test_damaged),		 cmocka_unit_test(test_noise),	 cmocka_unit_test(test_digest),
+		cmocka_unit_test(test_damaged),		 cmocka_unit_test(test_noise),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

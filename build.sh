@@ -42,6 +42,9 @@ EOF
 ROOT=$(cd "$(dirname "$0")" && pwd)
 cd "$ROOT"
 export CC=${CC:-gcc} JOBS=${JOBS:-$(nproc)}
+# Not for what is started from here: tracer takes TRACER_* for its options.
+deps_cache=${TRACER_DEPS_CACHE:-}
+unset TRACER_DEPS_CACHE
 
 BUILD_PACKAGES="gcc libc6-dev linux-libc-dev binutils make clang-19 llvm-19 bpftool dpkg-dev patch tcl xz-utils bzip2 ca-certificates"
 
@@ -97,9 +100,9 @@ build_deps() {
 	[ "$locked" = 1 ] && lockflag=--locked
 	deps_usable build/deps "$key" && return 0
 	mkdir -p build
-	if [ -n "${TRACER_DEPS_CACHE:-}" ]; then
-		mkdir -p "$TRACER_DEPS_CACHE"
-		target=$(cd "$TRACER_DEPS_CACHE" && pwd)/$key
+	if [ -n "$deps_cache" ]; then
+		mkdir -p "$deps_cache"
+		target=$(cd "$deps_cache" && pwd)/$key
 		if deps_usable "$target" "$key"; then
 			say "third-party libraries: taken from the cache"
 			rm -rf build/deps

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lake, unpacking of a body that is there as a whole. The bytes may come from anyone: the size that the trailer tells is
-// believed only as far as so many bytes can hold it, and no more than that is reserved or written.
+// Lake, unpacking of a body that is there as a whole. The bytes may come from anyone: the size that the trailer tells
+// is believed only as far as so many bytes can hold it, and no more than that is reserved or written.
 
 #include "lake/inflate.h"
 

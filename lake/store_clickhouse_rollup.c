@@ -13,7 +13,7 @@
 #include "lake/series.h"
 #include "lake/store_clickhouse.h"
 
-enum { SEND_BYTES = 8 << 20, PUBLISHES = 16 };
+enum { SEND_BYTES = 1 << 20, PUBLISHES = 16 };
 
 struct rolling {
 	struct clickhouse_store *store;
@@ -222,17 +222,19 @@ static int roll_kind(struct rolling *rolling)
 	CLEANUP(buf_free) struct buf text = BUF_INIT;
 	struct clickhouse_request request = {.timeout_ms = 600000};
 	struct clickhouse_rows rows = {.row = take_point, .context = rolling};
+	struct clickhouse_http *aside = NULL; // the store's own connection sends rows while points come in
 	int err;
 
 	make_query(&text, rolling);
-	if (buf_error(&text) < 0)
+	if (buf_error(&text) < 0 || clickhouse_http_new(&rolling->store->url, &aside) < 0)
 		return clickhouse_fail(rolling->error, -ENOMEM, "out of memory");
 	request.query = text.data;
 	if (rolling->store->url.replicated)
 		clickhouse_setting(&request, "select_sequential_consistency", "1");
 	rolling->any = false;
 	rolling->fold.open = false;
-	err = clickhouse_rows_run(rolling->store->http, &request, &rows, rolling->error);
+	err = clickhouse_rows_run(aside, &request, &rows, rolling->error);
+	clickhouse_http_free(aside);
 	return err ? err : take_step(rolling);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How long the usual questions take on a lake that lake_seed filled: the median of 15 of each, in ms.
 //
-//	lake_read DIR
+//	lake_read DIR|URL
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -190,7 +190,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: lake_read DIR\n");
 		return 2;
 	}
-	snprintf(url, sizeof(url), "sqlite:%s", argv[1]);
+	snprintf(url, sizeof(url), strstr(argv[1], "://") ? "%s" : "sqlite:%s", argv[1]);
 	if (store_open(url, &options, &store, &error) < 0 || store_reader_open(store, &read.reader, &error) < 0)
 		die(error.text);
 	ask(&read, "runs, all columns", runs);

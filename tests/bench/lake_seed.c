@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fills a SQLite lake with a made-up past: processes in runs on 20 hosts, the first run with 100,000 tasks, and a day of
-// host samples, one each 10 s, rolled up. For measuring how fast it is read.
+// Fills a lake, SQLite in DIR or the one at URL, with a made-up past: processes in runs on 20 hosts, the first run with
+// 100,000 tasks, and a day of host samples, one each 10 s, rolled up. For measuring how fast it is read.
 //
-//	lake_seed DIR [PROCESSES [RUNS [TASKS_OF_THE_FIRST]]]
+//	lake_seed DIR|URL [PROCESSES [RUNS [TASKS_OF_THE_FIRST]]]
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -122,7 +122,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: lake_seed DIR [PROCESSES [RUNS [TASKS_OF_THE_FIRST]]]\n");
 		return 2;
 	}
-	snprintf(url, sizeof(url), "sqlite:%s", argv[1]);
+	snprintf(url, sizeof(url), strstr(argv[1], "://") ? "%s" : "sqlite:%s", argv[1]);
 	if (!seed || store_open(url, &options, &seed->store, &error) < 0)
 		die(seed ? error.text : "no memory");
 	for (unsigned i = 0; i < HOSTS; i++)

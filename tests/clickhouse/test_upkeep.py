@@ -52,8 +52,8 @@ def test_folds(clickhouse):
 
 
 @pytest.mark.parametrize(("step", "when"), [
-    ("INSERT INTO runs_part .* SELECT", "after"), pytest.param("INSERT INTO hosts_part .* SELECT", "before",
-                                                               marks=pytest.mark.long),
+    pytest.param("INSERT INTO runs_part .* SELECT", "after", marks=pytest.mark.long),
+    pytest.param("INSERT INTO hosts_part .* SELECT", "before", marks=pytest.mark.long),
     pytest.param("INSERT INTO chain", "before", marks=pytest.mark.long),
     pytest.param("INSERT INTO chain", "after", marks=pytest.mark.long),
     pytest.param("ALTER TABLE hosts_part", "before", marks=pytest.mark.long),

@@ -8,6 +8,7 @@
 #include <yyjson.h>
 
 #include "core/report_tree.h"
+#include "lake/shares.h"
 #include "lake/store_clickhouse.h"
 
 enum { FIRST_SLOTS = 1024, BLOCK_SIZE = 256 * 1024 };
@@ -333,55 +334,21 @@ static int bring_tool(struct bringing *b, const struct lake_text *name)
 	return 0;
 }
 
-// What a program before the last one used, taken out of what is left of its process: never more than that has.
-static void share_of(const struct lake_image *image, struct amount *left, struct amount *ret_share)
-{
-	static const uint8_t sums[IMAGE_PEAK_RSS] = {
-		[IMAGE_CPU] = SUM_cpu_ns,
-		[IMAGE_RUN_DELAY] = SUM_run_delay_ns,
-		[IMAGE_MINOR_FAULTS] = SUM_minor_faults,
-		[IMAGE_MAJOR_FAULTS] = SUM_major_faults,
-		[IMAGE_RCHAR] = SUM_rchar_bytes,
-		[IMAGE_WCHAR] = SUM_wchar_bytes,
-		[IMAGE_READ] = SUM_read_bytes,
-		[IMAGE_WRITE] = SUM_write_bytes,
-	};
-
-	*ret_share = (struct amount){.share = true,
-				     .start_ns = left->start_ns,
-				     .end_ns = LAKE_NULL,
-				     .threads_max = LAKE_NULL,
-				     .peak_rss_bytes = image->value[IMAGE_PEAK_RSS]};
-	for (unsigned v = 0; v < IMAGE_PEAK_RSS; v++) {
-		uint64_t value = image->value[v] == LAKE_NULL ? 0 : image->value[v];
-
-		if (left->sums[sums[v]] == LAKE_NULL)
-			continue;
-		ret_share->sums[sums[v]] = value < left->sums[sums[v]] ? value : left->sums[sums[v]];
-		left->sums[sums[v]] -= ret_share->sums[sums[v]];
-	}
-}
-
-// Programs before the last get their shares, the last one the rest, so that tools and processes agree. The launch of a
-// program belongs to the program after it.
 static int bring_tools(struct bringing *b)
 {
 	const struct lake_row *row = b->row;
-	struct amount left = *b->amount, share;
+	struct amount left = *b->amount, share = {
+		.share = true, .start_ns = left.start_ns, .end_ns = LAKE_NULL, .threads_max = LAKE_NULL};
 	struct bringing program = *b;
 	int err = 0;
 
 	for (uint32_t i = 0; !err && i + 1 < row->image_count; i++) {
-		const struct lake_image *image = &row->images[i];
-		const struct lake_text *tool = image->tool ? image->tool : image->comm;
-		uint64_t next_ns = row->images[i + 1].start_ns;
-		uint64_t cpu_ns = image->forked ? image->value[IMAGE_CPU] : LAKE_NULL;
+		const struct lake_text *tool = shares_tool(row, i);
 
-		if (!tool || next_ns == LAKE_NULL)
+		if (!tool)
 			continue;
-		if (i == 0 && report_is_launch(next_ns > left.start_ns ? next_ns - left.start_ns : 0, cpu_ns))
-			continue;
-		share_of(image, &left, &share);
+		shares_take(&row->images[i], left.sums, share.sums);
+		share.peak_rss_bytes = row->images[i].value[IMAGE_PEAK_RSS];
 		program.amount = &share;
 		err = bring_tool(&program, tool);
 	}

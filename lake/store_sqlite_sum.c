@@ -9,6 +9,7 @@
 #include <yyjson.h>
 
 #include "core/report_tree.h"
+#include "lake/shares.h"
 #include "lake/store_sqlite_aggregate.h"
 
 // --- what a process brings ---------------------------------------------------------------------------
@@ -175,77 +176,44 @@ static int root_take(struct aggregate *aggregate, const struct lake_row *row)
 
 // --- what it belongs to ---------------------------------------------------------------------------
 
-// Programs before the last get their shares, the last one the rest, so that tools and processes agree. The launch of a
-// program belongs to the program after it.
+static int add_tool(struct sqlite_store *store, struct lake_batch *batch, const struct lake_row *row,
+		    const struct lake_text *tool, const struct amount *amount, int sign, struct store_error *error)
+{
+	uint64_t run = row->slot[PROCESSES_run_id].u64;
+	struct aggregate *aggregate;
+	bool fresh;
+	uint64_t id = lake_batch_id_tool(batch, run == LAKE_NULL ? 0 : run, tool);
+	int status = aggregate_get(store, batch, ENTITY_TOOLS, id, 0, &aggregate, &fresh, error);
+
+	if (status < 0)
+		return status;
+	aggregate->slot[TOOLS_run_id].u64 = run;
+	status = aggregate_take_text(aggregate, TOOLS_tool, tool);
+	return status < 0 ? status : amount_add(store, aggregate, amount, sign);
+}
+
 static int add_tools(struct sqlite_store *store, struct lake_batch *batch, const struct lake_row *row,
 		     const struct amount *whole, int sign, struct store_error *error)
 {
-	static const uint8_t sums[IMAGE_PEAK_RSS] = {
-		[IMAGE_CPU] = SUM_cpu_ns,
-		[IMAGE_RUN_DELAY] = SUM_run_delay_ns,
-		[IMAGE_MINOR_FAULTS] = SUM_minor_faults,
-		[IMAGE_MAJOR_FAULTS] = SUM_major_faults,
-		[IMAGE_RCHAR] = SUM_rchar_bytes,
-		[IMAGE_WCHAR] = SUM_wchar_bytes,
-		[IMAGE_READ] = SUM_read_bytes,
-		[IMAGE_WRITE] = SUM_write_bytes,
-	};
-	const union lake_slot *slot = row->slot;
-	uint64_t run = slot[PROCESSES_run_id].u64 == LAKE_NULL ? 0 : slot[PROCESSES_run_id].u64;
-	uint64_t begin_ns = slot[PROCESSES_start_ns].u64;
 	struct amount last = *whole, share;
-	const struct lake_text *tool;
-	struct aggregate *aggregate;
-	bool fresh;
 	int status = 0;
 
 	memset(&share, 0, sizeof(share));
-	for (uint32_t i = 0; status == 0 && i < row->image_count; i++) {
-		const struct lake_image *image = &row->images[i];
-		bool is_last = i + 1 == row->image_count;
-		uint64_t next_ns = is_last ? 0 : row->images[i + 1].start_ns;
+	share.images = 1;
+	share.start_ns = row->slot[PROCESSES_start_ns].u64;
+	share.end_ns = share.threads_max = LAKE_NULL;
+	for (uint32_t i = 0; status == 0 && i + 1 < row->image_count; i++) {
+		const struct lake_text *tool = shares_tool(row, i);
 
-		tool = is_last ? slot[PROCESSES_tool].text : image->tool ? image->tool : image->comm;
-		if (is_last || !tool || next_ns == LAKE_NULL)
+		if (!tool)
 			continue;
-		if (i == 0 && report_is_launch(next_ns > begin_ns ? next_ns - begin_ns : 0,
-					       image->forked ? image->value[IMAGE_CPU] : UNKNOWN))
-			continue;
-		memset(share.sums, 0, sizeof(share.sums));
-		for (unsigned v = 0; v < IMAGE_PEAK_RSS; v++) {
-			uint64_t value = image->value[v] == LAKE_NULL ? 0 : image->value[v];
-
-			// A share that the process's sum does not cover would be counted twice.
-			if (last.sums[sums[v]] == LAKE_NULL)
-				continue;
-			value = value < last.sums[sums[v]] ? value : last.sums[sums[v]];
-			share.sums[sums[v]] = value;
-			last.sums[sums[v]] -= value;
-		}
-		share.images = 1;
-		share.start_ns = begin_ns;
-		share.end_ns = LAKE_NULL;
-		share.threads_max = LAKE_NULL;
-		share.peak_rss_bytes = image->value[IMAGE_PEAK_RSS];
-		status = aggregate_get(store, batch, ENTITY_TOOLS, lake_batch_id_tool(batch, run, tool), 0, &aggregate,
-				       &fresh, error);
-		if (status == 0)
-			status = amount_add(store, aggregate, &share, sign);
-		if (status == 0) {
-			aggregate->slot[TOOLS_run_id].u64 = slot[PROCESSES_run_id].u64;
-			status = aggregate_take_text(aggregate, TOOLS_tool, tool);
-		}
+		shares_take(&row->images[i], last.sums, share.sums);
+		share.peak_rss_bytes = row->images[i].value[IMAGE_PEAK_RSS];
+		status = add_tool(store, batch, row, tool, &share, sign, error);
 	}
-	tool = slot[PROCESSES_tool].text;
-	if (status < 0 || !tool)
-		return status;
-	status = aggregate_get(store, batch, ENTITY_TOOLS, lake_batch_id_tool(batch, run, tool), 0, &aggregate, &fresh,
-			       error);
-	if (status < 0)
-		return status;
-	aggregate->slot[TOOLS_run_id].u64 = slot[PROCESSES_run_id].u64;
-	status = aggregate_take_text(aggregate, TOOLS_tool, tool);
-	return status < 0 ? status : amount_add(store, aggregate, &last, sign);
+	if (status == 0 && row->slot[PROCESSES_tool].text)
+		status = add_tool(store, batch, row, row->slot[PROCESSES_tool].text, &last, sign, error);
+	return status;
 }
 
 static int add_run(struct sqlite_store *store, struct lake_batch *batch, const struct lake_row *row,

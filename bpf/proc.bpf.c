@@ -409,7 +409,7 @@ int BPF_PROG(proc_parting)
 	if (!task || !(task->flags & PF_EXITING) || task->signal->live.counter)
 		return 0;
 	leader = task->group_leader;
-	slot = leader->tgid & (PROC_PARTINGS - 1);
+	slot = proc_parting_slot(leader->tgid, leader->start_boottime);
 	parting = bpf_map_lookup_elem(&partings, &slot);
 	if (!parting)
 		return 0;

@@ -123,7 +123,8 @@ struct thread_sums {
 };
 
 // The figures of a process whose last thread had given back its memory and told its parent: what the parent can learn
-// from wait4(2), for the few that the kernel never passes to sched_process_free. In an array, by pid modulo its size.
+// from wait4(2), for the few that the kernel never passes to sched_process_free. In an array, each in its slot until
+// another comes to it.
 enum { PROC_PARTINGS = 32768 };
 
 struct proc_parting {
@@ -133,6 +134,13 @@ struct proc_parting {
 	__u32 pid;
 	__u32 reserved;
 };
+
+// Pids and starts rise together, so all that end within seconds have slots of their own, and so has a pid that is had
+// again after a quarter of a millisecond.
+static inline __u32 proc_parting_slot(__u32 pid, __u64 start_ns)
+{
+	return (pid + (__u32)(start_ns >> 18)) & (PROC_PARTINGS - 1);
+}
 
 struct event_live {
 	struct event_header header;

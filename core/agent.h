@@ -59,9 +59,9 @@ void agent_free(struct agent *agent);
 int agent_tree_open(struct agent *agent);
 int agent_tree_close(struct agent *agent, uint32_t pid, const char *name);
 
-// Takes everything out of the rings, waits up to wait_ns for ended processes to be released, writes the records of
-// those that ended (of those that live too, see living_at_end), and flushes. Returns how many still live. The agent can
-// only be freed then.
+// Takes everything out of the rings, waits wait_ns for ended processes to be released (up to ten times that on a
+// machine whose grace periods are long), writes the records of those that ended (of those that live too, see
+// living_at_end), and flushes. Returns how many still live. The agent can only be freed then.
 size_t agent_finish(struct agent *agent, uint64_t wait_ns);
 
 // Tracked processes that have not ended.

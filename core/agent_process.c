@@ -293,10 +293,11 @@ static void finish_tick(struct agent *agent)
 }
 
 // A task is released after an RCU grace period, on the CPU that reaped it; one that idles may sit on its callbacks
-// for seconds. Waiting for a grace period from each CPU in turn gets them done.
-static void grace_period_wait(void)
+// for seconds. Waiting for a grace period from each CPU in turn gets them done. Returns whether each CPU had its turn.
+static bool grace_period_wait(void)
 {
 	static unsigned int next_cpu;
+	unsigned int last_cpu = next_cpu;
 	cpu_set_t before, one;
 
 	if (!sched_getaffinity(0, sizeof(before), &before)) {
@@ -310,22 +311,34 @@ static void grace_period_wait(void)
 	}
 	if (syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0) < 0)
 		poll(NULL, 0, 5);
+	return next_cpu <= last_cpu;
+}
+
+// Until all that ended are released, for wait_ns at least (some never are); where grace periods are long, until two
+// were waited for on each CPU, for ten times wait_ns at most.
+static void release_wait(struct agent *agent, uint64_t wait_ns)
+{
+	uint64_t begin = clock_boot_ns();
+	unsigned int rounds = 0;
+
+	for (;;) {
+		struct count_living count = { 0 };
+		uint64_t waited_ns = clock_boot_ns() - begin;
+
+		reader_drain(agent->reader);
+		process_each(agent->processes, count_one, &count);
+		if (!count.ended || (waited_ns >= wait_ns && (rounds >= 2 || waited_ns >= 10 * wait_ns)))
+			return;
+		rounds += grace_period_wait();
+	}
 }
 
 size_t agent_finish(struct agent *agent, uint64_t wait_ns)
 {
 	size_t living;
-	uint64_t deadline = clock_boot_ns() + wait_ns;
 
-	while (agent->reader) {
-		struct count_living count = { 0 };
-
-		reader_drain(agent->reader);
-		process_each(agent->processes, count_one, &count);
-		if (!count.ended || clock_boot_ns() >= deadline)
-			break;
-		grace_period_wait();
-	}
+	if (agent->reader)
+		release_wait(agent, wait_ns);
 	finish_tick(agent);
 	process_each(agent->processes, finish_ended, agent);
 	living = process_table_count(agent->processes);

@@ -474,7 +474,7 @@ static void filter_forget(struct proc_state *state, const struct process *proces
 // What the process had used when its parent was told: all but some microseconds, so no more than an estimate.
 static void parting_take(struct proc_state *state, struct process *process)
 {
-	uint32_t slot = process->pid % PROC_PARTINGS;
+	uint32_t slot = proc_parting_slot(process->pid, process->start_boot_ns);
 	struct proc_parting parting;
 
 	process->quality[FIGURE_CPU] = QUALITY_ESTIMATED;

@@ -16,20 +16,16 @@ import json
 import os
 import pathlib
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests"))
+from harness.port import free_port  # noqa: E402
+
 BOUND_MS, BOUND_MIB, BOUND_PEAK = 1000, 512, 1.5
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def memory_mib(pid):

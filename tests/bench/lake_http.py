@@ -13,20 +13,16 @@ import http.client
 import json
 import os
 import pathlib
-import socket
 import statistics
 import subprocess
 import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests"))
+from harness.port import free_port  # noqa: E402
+
 ROUNDS = 21
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def main():

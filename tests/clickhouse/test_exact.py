@@ -6,25 +6,19 @@ import json
 import os
 import re
 import signal
-import socket
 import sqlite3
 import subprocess
 import time
 
 import pytest
 
+from harness.port import free_port
 from tests.clickhouse.conftest import BINARY, ROOT
 
 FILL = ROOT / "build/tests/bench/spool_fill"
 REASONS = ("disk", "network_fs", "socket", "pipe", "lock", "child", "timer", "other")
 ENTITIES = ("hosts", "runs", "tasks", "tools", "samples", "containers", "pipelines")
 SUMMED = ("cpu_ns", "run_delay_ns", "minor_faults", "rchar_bytes", "write_bytes")
-
-
-def free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
 
 
 class Lake:

@@ -13,7 +13,7 @@ import time
 import pytest
 
 from harness import tracer
-from harness.lake import free_port
+from harness.port import free_port
 
 
 def parents():

@@ -556,8 +556,8 @@ const struct command commands[] = {
 	{
 		.name = "update",
 		.function = command_update,
-		.summary = "Verify what is new and bring it here; installs nothing",
-		.usage = "[OPTION...] init ROOT | refresh | download [TARGET] | --check | --status",
+		.summary = "Verify what is new, install it, and go back",
+		.usage = "[OPTION...] init ROOT | refresh | download [TARGET] | --apply | --rollback | ...",
 		.description =
 			"A client of The Update Framework 1.0. init starts trust with the root metadata in the file "
 			"ROOT, which has to come by a way that you trust. refresh brings the trusted metadata up to "
@@ -565,6 +565,10 @@ const struct command commands[] = {
 			"puts a target into --target-dir, by its name or, without one, what --check would show; a file "
 			"that is there already and right is not fetched again. --status shows what is trusted and "
 			"until when, without a network; it speaks up 30, 14, 7 and 1 days before.\n\n"
+			"--apply installs what --check shows beside the version that runs and switches to it in one "
+			"rename; two versions are kept. --rollback switches back and remembers the version it left as "
+			"bad, so that it is not taken again. In a container neither is done: its image is what is "
+			"updated.\n\n"
 			"A child process without user, capabilities and files has the network; this one gives up "
 			"any way to a network and verifies. When something is expired, older than what was seen, "
 			"too long or not signed by enough keys, nothing is taken, and the collector goes on as it "
@@ -572,7 +576,14 @@ const struct command commands[] = {
 		.words = "init refresh download",
 		.options = OPTIONS(
 			{"check", 0, NULL, "Refresh, then say whether there is something newer"},
-			{"status", 0, NULL, "Show what is trusted and when it expires"},
+			{"apply", 0, NULL, "Refresh, then install what is newer and switch to it"},
+			{"rollback", 0, NULL, "Switch back to the version before, and remember the other as bad"},
+			{"status", 0, NULL, "Show what is trusted, when it expires, and what was last done"},
+			{"pin", 0, "VERSION", "Take this version and no other"},
+			{"unpin", 0, NULL, "Take the newest again"},
+			{"hold", 0, NULL, "Install nothing until --unhold"},
+			{"unhold", 0, NULL, "Install again"},
+			{"prefix", 0, "DIR", "Of the installation (default: this program's, else /usr/local)"},
 			{"metadata-url", 0, "URL", "Where the metadata is: http or https"},
 			{"bundle", 0, "FILE", "Everything from this file instead, without a network"},
 			{"metadata-dir", 0, "DIR", "Trusted metadata (default: /var/lib/tracer/update)"},

@@ -24,17 +24,7 @@
 
 #define DIRECTORY "/var/lib/tracer/update"
 
-struct update {
-	const char *directory, *metadata_url, *target_url, *target_dir, *target_name, *channel, *ca_file, *proxy;
-	bool json, check, status;
-	const char *bundle;
-	char default_target_url[FETCH_URL_SIZE];
-	char base[FETCH_URL_SIZE]; // of the metadata, without a slash at the end
-	struct update_source source;
-	struct tuf_client client;
-};
-
-static int refuse(int error, const char *why)
+int update_refuse(int error, const char *why)
 {
 	char safe[TUF_WHY_SIZE * 2];
 
@@ -46,7 +36,12 @@ static int refuse(int error, const char *why)
 // The verifying half: from here on it writes below two directories, and has no way to a network but its child.
 static int confine(const struct update *update)
 {
-	const struct privs_keep keep = {.capabilities = UINT64_C(1) << CAP_DAC_OVERRIDE};
+	// To install: the file's owner, mode, capabilities and label too.
+	const struct privs_keep keep = {.capabilities =
+						UINT64_C(1) << CAP_DAC_OVERRIDE |
+						(update->apply ? UINT64_C(1) << CAP_CHOWN | UINT64_C(1) << CAP_FOWNER |
+									 UINT64_C(1) << CAP_SETFCAP
+							       : 0)};
 	struct landlock cage;
 	int result = privs_drop(&keep);
 
@@ -56,6 +51,10 @@ static int confine(const struct update *update)
 		landlock_allow_path(&cage, update->directory, LANDLOCK_OWN);
 		if (update->target_dir)
 			landlock_allow_path(&cage, update->target_dir, LANDLOCK_OWN);
+		if (update->apply) {
+			landlock_allow_path(&cage, update->library, LANDLOCK_INSTALL);
+			landlock_allow_path(&cage, "/proc/sys/kernel/random/boot_id", LANDLOCK_FILES);
+		}
 		landlock_enforce(&cage);
 	}
 	result = privs_seccomp(PRIVS_UPDATE);
@@ -67,7 +66,7 @@ static int open_bundle(struct update *update)
 	char why[BUNDLE_WHY_SIZE], whole[TUF_WHY_SIZE];
 	int result = bundle_open(update->bundle, &update->source.bundle, why);
 
-	return result < 0 ? refuse(result, (tuf_fail(whole, 0, "%s: %s", update->bundle, why), whole)) : EXIT_OK;
+	return result < 0 ? update_refuse(result, (tuf_fail(whole, 0, "%s: %s", update->bundle, why), whole)) : EXIT_OK;
 }
 
 static int start_fetch(struct update *update)
@@ -85,16 +84,16 @@ static int start_fetch(struct update *update)
 	result = stream_ca_read(found, &ca, &name);
 	if (result < 0) {
 		snprintf(why, sizeof(why), "%s: %s", name, strerror(-result));
-		return refuse(result, why);
+		return update_refuse(result, why);
 	}
 	stream_user("tracer", &options.uid, &options.gid);
 	result = fetch_start(&options, &update->source.fetch, why);
 	if (result < 0)
-		return refuse(result, why);
+		return update_refuse(result, why);
 	return EXIT_OK;
 }
 
-static int start(struct update *update)
+int update_start(struct update *update)
 {
 	const struct tuf_source source = {update_source_fetch, &update->source};
 	char why[FETCH_WHY_SIZE];
@@ -104,16 +103,23 @@ static int start(struct update *update)
 	if (stat(update->directory, &info) < 0) {
 		snprintf(why, sizeof(why), "%s: %s; `tracer update init ROOT` begins", update->directory,
 			 strerror(errno));
-		return refuse(-errno, why);
+		return update_refuse(-errno, why);
 	}
 	result = update->bundle ? open_bundle(update) : start_fetch(update);
 	if (result != EXIT_OK)
 		return result;
 	result = confine(update);
 	if (result < 0)
-		return refuse(result, "it cannot give up its rights");
+		return update_refuse(result, "it cannot give up its rights");
 	result = tuf_open(&update->client, update->directory, &source, time(NULL));
-	return result < 0 ? refuse(result, update->client.why) : EXIT_OK;
+	return result < 0 ? update_refuse(result, update->client.why) : EXIT_OK;
+}
+
+void update_end(struct update *update)
+{
+	tuf_close(&update->client);
+	fetch_stop(update->source.fetch);
+	bundle_close(&update->source.bundle);
 }
 
 static void say_versions(const struct update *update)
@@ -147,15 +153,15 @@ static int pick(struct update *update, const char **ret_path, struct tuf_target 
 
 	*ret_path = NULL;
 	if (uname(&host) < 0)
-		return refuse(-errno, strerror(errno));
+		return update_refuse(-errno, strerror(errno));
 	wanted.architecture = host.machine;
 	result = tuf_pick(&update->client, &wanted, ret_path, ret_target);
-	return result == 0 || result == -ENOENT ? EXIT_OK : refuse(result, update->client.why);
+	return result == 0 || result == -ENOENT ? EXIT_OK : update_refuse(result, update->client.why);
 }
 
-static const char *version_of(const struct tuf_target *target)
+const char *update_custom(const struct tuf_target *target, const char *member)
 {
-	const char *text = yyjson_get_str(yyjson_obj_get(target->custom, "version"));
+	const char *text = yyjson_get_str(yyjson_obj_get(target->custom, member));
 
 	return text ? text : "";
 }
@@ -175,7 +181,7 @@ static int check(struct update *update)
 		json_open_object(&json);
 		json_put_string(&json, "running", TRACER_VERSION);
 		json_put_string(&json, "channel", update->channel);
-		json_put_string(&json, "available", path ? version_of(&target) : NULL);
+		json_put_string(&json, "available", path ? update_custom(&target, "version") : NULL);
 		json_put_string(&json, "target", path);
 		json_put_known_u64(&json, "length_bytes", path ? target.length : JSON_UNKNOWN);
 		json_close_object(&json);
@@ -189,7 +195,8 @@ static int check(struct update *update)
 		return EXIT_OK;
 	}
 	ui_escape(safe, sizeof(safe), path);
-	printf("%s is available: %s, %llu bytes\n", version_of(&target), safe, (unsigned long long)target.length);
+	printf("%s is available: %s, %llu bytes\n", update_custom(&target, "version"), safe,
+	       (unsigned long long)target.length);
 	return EXIT_OK;
 }
 
@@ -204,7 +211,7 @@ static int download(struct update *update)
 	if (path) {
 		result = tuf_find(&update->client, path, &target);
 		if (result < 0)
-			return refuse(result, update->client.why);
+			return update_refuse(result, update->client.why);
 	} else {
 		int code = pick(update, &path, &target);
 
@@ -218,7 +225,7 @@ static int download(struct update *update)
 	result =
 		update_target_get(&update->source, &update->client, path, &target, update->target_dir, &was_there, why);
 	if (result < 0)
-		return refuse(result, why);
+		return update_refuse(result, why);
 	ui_escape(safe, sizeof(safe), path);
 	printf("%s: %llu bytes, verified%s\n", safe, (unsigned long long)target.length,
 	       was_there ? "; it was there already" : "");
@@ -233,10 +240,10 @@ static int init(const struct update *update, const char *file)
 
 	if (result < 0) {
 		tuf_fail(why, result, "%s: %s", file, strerror(-result));
-		return refuse(result, why);
+		return update_refuse(result, why);
 	}
 	result = tuf_init(update->directory, root.data ? root.data : "", root.length, why);
-	return result < 0 ? refuse(result, why) : EXIT_OK;
+	return result < 0 ? update_refuse(result, why) : EXIT_OK;
 }
 
 // Without --target-base-url: "targets" beside the metadata.
@@ -265,12 +272,12 @@ static void complete_urls(struct update *update)
 
 static int with_network(struct update *update, bool with_target)
 {
-	int code = start(update), result;
+	int code = update_start(update), result;
 
 	if (code == EXIT_OK) {
 		result = tuf_refresh(&update->client);
 		if (result < 0)
-			code = refuse(result, update->client.why);
+			code = update_refuse(result, update->client.why);
 		else if (with_target)
 			code = download(update);
 		else if (update->check)
@@ -278,9 +285,7 @@ static int with_network(struct update *update, bool with_target)
 		else
 			say_versions(update);
 	}
-	tuf_close(&update->client);
-	fetch_stop(update->source.fetch);
-	bundle_close(&update->source.bundle);
+	update_end(update);
 	return code;
 }
 
@@ -295,15 +300,46 @@ static void take_option(struct update *update, struct args *args)
 		     {"target-name", &update->target_name},
 		     {"channel", &update->channel},
 		     {"bundle", &update->bundle},
+		     {"prefix", &update->prefix},
+		     {"pin", &update->pin},
 		     {"ca-file", &update->ca_file},
 		     {"proxy", &update->proxy}};
+
+	const struct {
+		const char *name;
+		bool *place;
+	} flags[] = {{"check", &update->check},	      {"status", &update->status}, {"apply", &update->apply},
+		     {"rollback", &update->rollback}, {"hold", &update->hold},	   {"unhold", &update->unhold},
+		     {"unpin", &update->unpin},	      {"json", &update->json}};
 
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
 		if (args_is(args, texts[i].name))
 			*texts[i].place = args->value;
-	update->check |= args_is(args, "check");
-	update->status |= args_is(args, "status");
-	update->json |= args_is(args, "json");
+	for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++)
+		*flags[i].place |= args_is(args, flags[i].name);
+}
+
+static int run_verb(struct update *update, struct args *args)
+{
+	const char *verb = args->operand_count > 0 ? args->operands[0] : NULL;
+	const char *operand = args->operand_count > 1 ? args->operands[1] : NULL;
+	bool with_target = verb && strcmp(verb, "download") == 0;
+
+	if (verb && strcmp(verb, "init") == 0)
+		return operand ? init(update, operand) : args_usage(args, "init: which file is the first root?");
+	if (verb && !with_target && strcmp(verb, "refresh") != 0)
+		return args_usage(args, "no such subcommand: %s", verb);
+	if (operand && !with_target)
+		return args_usage(args, "%s takes no operand", verb);
+	if (operand)
+		update->target_name = operand;
+	if (!update->metadata_url == !update->bundle)
+		return args_usage(args, "where from? Say --metadata-url or --bundle");
+	if (with_target && !update->target_dir)
+		update->target_dir = ".";
+	if (update->metadata_url)
+		complete_urls(update);
+	return update->apply ? update_apply(update) : with_network(update, with_target);
 }
 
 int command_update(int argc, char **argv)
@@ -311,35 +347,25 @@ int command_update(int argc, char **argv)
 	struct update update = {.directory = DIRECTORY,
 				.channel = "stable",
 				.client = {.lock_fd = -1},
-				.source = {.bundle = {.fd = -1}}};
+				.source = {.bundle = {.fd = -1}},
+				.versions = VERSIONS_INIT};
 	struct args args = args_of("update", argc, argv);
-	const char *verb, *operand;
-	bool with_target;
+	bool settings;
 
 	while (args_next(&args))
 		take_option(&update, &args);
 	if (args.exit_code >= 0)
 		return args.exit_code;
-	verb = args.operand_count > 0 ? args.operands[0] : NULL;
-	operand = args.operand_count > 1 ? args.operands[1] : NULL;
-	if (update.check + update.status + (verb != NULL) != 1 || args.operand_count > 2)
-		return args_usage(&args, "say one of init ROOT, refresh, download, --check and --status");
+	settings = update.pin || update.unpin || update.hold || update.unhold;
+	if (update.check + update.status + update.apply + update.rollback + settings + (args.operand_count > 0) != 1 ||
+	    args.operand_count > 2)
+		return args_usage(&args,
+				  "say one of init ROOT, refresh, download, --check, --apply, --rollback, --pin, "
+				  "--hold and --status");
+	update_library(&update);
 	if (update.status)
 		return update_status(update.directory, time(NULL), update.json);
-	if (verb && strcmp(verb, "init") == 0)
-		return operand ? init(&update, operand) : args_usage(&args, "init: which file is the first root?");
-	with_target = verb && strcmp(verb, "download") == 0;
-	if (verb && !with_target && strcmp(verb, "refresh") != 0)
-		return args_usage(&args, "no such subcommand: %s", verb);
-	if (operand && !with_target)
-		return args_usage(&args, "%s takes no operand", verb);
-	if (operand)
-		update.target_name = operand;
-	if (!update.metadata_url == !update.bundle)
-		return args_usage(&args, "where from? Say --metadata-url or --bundle");
-	if (with_target && !update.target_dir)
-		update.target_dir = ".";
-	if (update.metadata_url)
-		complete_urls(&update);
-	return with_network(&update, with_target);
+	if (update.rollback)
+		return update_rollback(&update);
+	return settings ? update_settings(&update) : run_verb(&update, &args);
 }

@@ -5,6 +5,9 @@
 #include "updater/client.h"
 #include "updater/bundle.h"
 #include "updater/fetch.h"
+#include "updater/state.h"
+#include "updater/target.h"
+#include "updater/versions.h"
 
 // Where bytes come from: a server or a bundle. name: as in a URL, from metadata/ or targets/ on.
 struct update_source {
@@ -26,6 +29,43 @@ int update_source_fetch(void *context, const char *name, uint64_t max, struct bu
 int update_target_get(struct update_source *source, const struct tuf_client *client, const char *path,
 		      const struct tuf_target *target, const char *directory, bool *ret_was_there,
 		      char why[TUF_WHY_SIZE]);
+
+// The same, written to fd and not flushed.
+int update_target_write(struct update_source *source, const struct tuf_client *client, const char *path,
+			const struct tuf_target *target, int fd, char why[TUF_WHY_SIZE]);
+
+// One run of `tracer update`.
+struct update {
+	const char *directory, *metadata_url, *target_url, *target_dir, *target_name, *channel, *ca_file, *proxy;
+	const char *bundle, *prefix, *pin;
+	bool json, check, status, apply, rollback, hold, unhold, unpin;
+	char default_target_url[FETCH_URL_SIZE];
+	char base[FETCH_URL_SIZE]; // of the metadata, without a slash at the end
+	char library[PATH_MAX]; // where versions are
+	struct update_source source;
+	struct tuf_client client;
+	struct versions versions; // with --apply and --rollback
+};
+
+// Says why, made harmless; returns an exit code.
+int update_refuse(int error, const char *why);
+
+// The child with the network or the bundle, then this process without rights, then the trusted root. An exit code.
+int update_start(struct update *update);
+void update_end(struct update *update);
+
+const char *update_custom(const struct tuf_target *target, const char *member); // "": it does not say
+
+// The folder of versions, of --prefix, else of the program that runs, else /usr/local.
+void update_library(struct update *update);
+
+// --apply, --rollback, and --pin, --unpin, --hold, --unhold.
+int update_apply(struct update *update);
+int update_rollback(struct update *update);
+int update_settings(struct update *update);
+
+// Who updates this container, as a sentence; NULL: this is none.
+const char *update_container(void);
 
 // What the directory holds and when it expires, for people or as JSON. Returns an exit code.
 int update_status(const char *directory, int64_t now_s, bool json);

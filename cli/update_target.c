@@ -60,34 +60,48 @@ static int fill(struct staging *staging, struct update_source *source, const cha
 	if (result < 0)
 		return result;
 	result = tuf_check_end(&staging->check);
+	return result < 0 ? tuf_fail(why, result, "not the file that the metadata describes") : 0;
+}
+
+static int remote_name(const struct tuf_client *client, const char *path, const struct tuf_target *target,
+		       char out[FETCH_URL_SIZE])
+{
+	memcpy(out, "targets/", 8);
+	return tuf_target_url(client, target, path, out + 8, FETCH_URL_SIZE - 8);
+}
+
+int update_target_write(struct update_source *source, const struct tuf_client *client, const char *path,
+			const struct tuf_target *target, int fd, char why[TUF_WHY_SIZE])
+{
+	struct staging staging = {.fd = fd};
+	char remote[FETCH_URL_SIZE];
+	int result = remote_name(client, path, target, remote);
+
 	if (result < 0)
-		return tuf_fail(why, result, "not the file that the metadata describes");
-	if (fchmod(staging->fd, 0644) < 0 || fsync(staging->fd) < 0)
-		return tuf_fail(why, -errno, "%s", strerror(errno));
-	return 0;
+		return tuf_fail(why, result, "%s: the name is too long", path);
+	return fill(&staging, source, remote, target, why);
 }
 
 int update_target_get(struct update_source *source, const struct tuf_client *client, const char *path,
 		      const struct tuf_target *target, const char *directory, bool *ret_was_there,
 		      char why[TUF_WHY_SIZE])
 {
-	char name[NAME_MAX], file[PATH_MAX], part[PATH_MAX], remote[FETCH_URL_SIZE] = "targets/";
-	struct staging staging;
-	int result = tuf_quote(path, false, name, sizeof(name));
+	char name[NAME_MAX], file[PATH_MAX], part[PATH_MAX];
+	int result = tuf_quote(path, false, name, sizeof(name)), fd;
 
-	if (result == 0)
-		result = tuf_target_url(client, target, path, remote + strlen(remote), sizeof(remote) - strlen(remote));
 	if (result < 0 || (size_t)snprintf(file, sizeof(file), "%s/%s", directory, name) >= sizeof(file) ||
 	    (size_t)snprintf(part, sizeof(part), "%s/.part.XXXXXX", directory) >= sizeof(part))
 		return tuf_fail(why, -ENAMETOOLONG, "%s: the name is too long", path);
 	*ret_was_there = is_there(file, target);
 	if (*ret_was_there)
 		return 0;
-	staging.fd = mkostemp(part, O_CLOEXEC);
-	if (staging.fd < 0)
+	fd = mkostemp(part, O_CLOEXEC);
+	if (fd < 0)
 		return tuf_fail(why, -errno, "%s: %s", directory, strerror(errno));
-	result = fill(&staging, source, remote, target, why);
-	close(staging.fd);
+	result = update_target_write(source, client, path, target, fd, why);
+	if (result == 0 && (fchmod(fd, 0644) < 0 || fsync(fd) < 0))
+		result = tuf_fail(why, -errno, "%s: %s", file, strerror(errno));
+	close(fd);
 	if (result == 0 && rename(part, file) < 0)
 		result = tuf_fail(why, -errno, "%s: %s", file, strerror(errno));
 	if (result < 0) {

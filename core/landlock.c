@@ -30,6 +30,7 @@ enum { VERSION_FLAG = 1, PATH_BENEATH = 1 };
 #define FS_REMOVE_FILE (1ULL << 5)
 #define FS_MAKE_DIR (1ULL << 7)
 #define FS_MAKE_REG (1ULL << 8)
+#define FS_MAKE_SYM (1ULL << 12)
 #define FS_FIRST ((1ULL << 13) - 1) // what version 1 handles
 #define FS_REFER (1ULL << 13) // 2
 #define FS_TRUNCATE (1ULL << 14) // 3
@@ -37,11 +38,15 @@ enum { VERSION_FLAG = 1, PATH_BENEATH = 1 };
 #define FS_IOCTL_DEV (1ULL << 15) // 5
 #define SCOPE_ALL 3ULL // 6: abstract sockets, signals
 
+#define FS_OWN \
+	(FS_READ_FILE | FS_READ_DIR | FS_WRITE_FILE | FS_REMOVE_DIR | FS_REMOVE_FILE | FS_MAKE_DIR | FS_MAKE_REG | \
+	 FS_TRUNCATE)
+
 static const uint64_t rights[] = {
 	[LANDLOCK_FILES] = FS_READ_FILE,
 	[LANDLOCK_READ] = FS_READ_FILE | FS_READ_DIR,
-	[LANDLOCK_OWN] = FS_READ_FILE | FS_READ_DIR | FS_WRITE_FILE | FS_REMOVE_DIR | FS_REMOVE_FILE | FS_MAKE_DIR |
-			 FS_MAKE_REG | FS_TRUNCATE,
+	[LANDLOCK_OWN] = FS_OWN,
+	[LANDLOCK_INSTALL] = FS_OWN | FS_MAKE_SYM,
 };
 
 struct ruleset {

@@ -16,6 +16,7 @@ enum landlock_access {
 	LANDLOCK_FILES, // read files
 	LANDLOCK_READ, // and list directories
 	LANDLOCK_OWN, // and write, make, remove and cut them
+	LANDLOCK_INSTALL, // and make symbolic links
 };
 
 // outward: may also bind no TCP port, and reach no other process by signals or abstract sockets, where the kernel has

@@ -28,6 +28,12 @@ static const struct privs_checked fetch_checked[] = {
 static const int update_allowed[] = {
 	PRIVS_ALLOWED_TO_ALL
 	SYS_mkdirat,
+	SYS_symlinkat,
+	SYS_fchown,
+	SYS_fgetxattr,
+	SYS_fsetxattr,
+	SYS_statfs,
+	SYS_fstatfs,
 	SYS_kill,
 	SYS_wait4,
 #ifdef __x86_64__

@@ -19,6 +19,8 @@ MAX_LINES = 800
 MAX_COLUMNS = 120
 MAX_TEST_COLUMNS = 140  # tables of cases
 MAX_OPENING_LINES = 10
+# The rest of updater/ brings bytes, or acts on what was verified.
+NOT_VERIFIER = tuple("updater/%s" % name for name in ("fetch.", "bundle.", "versions", "state.", "rollout.", "trial."))
 MAX_VERIFIER_LINES = 1500  # what decides which binary runs stays small enough to be read in one go
 
 
@@ -182,7 +184,7 @@ def too_long(tree):
 
 @rule
 def verifier_too_long(tree):
-    files = [path for path in sorted(tree.text) if path.startswith("updater/") and not path.startswith(("updater/fetch.", "updater/bundle."))]
+    files = [path for path in sorted(tree.text) if path.startswith("updater/") and not path.startswith(NOT_VERIFIER)]
     count = sum(tree.text[path].count("\n") for path in files)
     if count > MAX_VERIFIER_LINES:
         yield files[0], 1, "the verifier has %d lines (the limit is %d)" % (count, MAX_VERIFIER_LINES)

@@ -42,10 +42,14 @@ SRCS := $(sort $(foreach d,$(ROOMS),$(wildcard $(d)/*.c)))
 MAIN := $(filter core/main.c,$(SRCS))
 BPF_SRCS := $(sort $(wildcard bpf/*.bpf.c))
 SKELS := $(BPF_SRCS:bpf/%.bpf.c=$(B)/gen/%.skel.h)
-EMBED := rules demo ca service
+EMBED := rules demo ca service root
 GEN_C := $(EMBED:%=$(B)/gen/%_embedded.c)
 RULE_FILES := $(sort $(wildcard rules/*.yaml))
 SERVICE_FILES := $(sort $(wildcard installer/service/*))
+# What a release is built with (release/build): the first root, which the binary then trusts without being told, and
+# where its updates are. Any other build has neither.
+ROOT_JSON ?=
+UPDATE_URL ?=
 DEMO_FILES := $(sort $(filter-out %/,$(wildcard demo/*)))
 
 OBJS := $(SRCS:%.c=$(B)/obj/%.o) $(GEN_C:$(B)/gen/%.c=$(B)/obj/gen/%.o)
@@ -53,7 +57,7 @@ LIB_OBJS := $(filter-out $(B)/obj/core/main.o,$(OBJS))
 
 # ---- flags -----------------------------------------------------------------------------------
 
-ARCH := $(shell uname -m)
+ARCH ?= $(shell uname -m)
 BPF_ARCH := $(if $(filter x86_64,$(ARCH)),x86,$(if $(filter aarch64,$(ARCH)),arm64,$(ARCH)))
 ROOT := $(CURDIR)
 
@@ -123,6 +127,10 @@ $(B)/gen/service_embedded.c: $(SERVICE_FILES) tools/embed.sh $(B)/gen/service.li
 	$(call say,GEN)
 	$(Q)tools/embed.sh service installer/service/ $(SERVICE_FILES) > $@
 
+$(B)/gen/root_embedded.c: $(ROOT_JSON) tools/embed.sh $(B)/gen/root.list
+	$(call say,GEN)
+	$(Q)tools/embed.sh root "$(dir $(ROOT_JSON))" $(ROOT_JSON) > $@
+
 # Written only when it changes, so that a removed file or a new commit rebuilds what shows it and no more.
 define write_if_changed
 @mkdir -p $(@D); printf '%s\n' $(1) > $@.new; \
@@ -134,10 +142,12 @@ $(B)/gen/rules.list: FORCE
 	$(call write_if_changed,'$(RULE_FILES)')
 $(B)/gen/service.list: FORCE
 	$(call write_if_changed,'$(SERVICE_FILES)')
+$(B)/gen/root.list: FORCE
+	$(call write_if_changed,'$(ROOT_JSON)')
 $(B)/gen/demo.list: FORCE
 	$(call write_if_changed,'$(DEMO_FILES)')
 $(B)/gen/version.h: FORCE
-	$(call write_if_changed,'#define TRACER_VERSION "$(VERSION)"' '#define TRACER_BUILD "$(BUILD_ID)"')
+	$(call write_if_changed,'#define TRACER_VERSION "$(VERSION)"' '#define TRACER_BUILD "$(BUILD_ID)"' '#define TRACER_UPDATE_URL "$(UPDATE_URL)"')
 $(B)/obj/objects.list: FORCE
 	$(call write_if_changed,'$(OBJS)')
 
@@ -261,7 +271,7 @@ fuzz-bins: $(FUZZ_BIN)
 
 # ---- what a person calls -------------------------------------------------------------------------
 
-.PHONY: test test-long test-root asan fuzz vm bench lint fmt repro check clean
+.PHONY: test test-long test-root asan fuzz vm bench lint fmt repro rehearsal check clean
 test:
 	tests/run
 test-long:
@@ -273,6 +283,8 @@ check:
 	tests/run lint unit
 asan fuzz vm bench lint repro:
 	tests/run $(if $(filter asan,$@),unit) $@
+rehearsal:
+	tests/run rehearsal
 fmt:
 	git ls-files -z '*.c' '*.h' | xargs -0 $(CLANG_FORMAT) -i
 clean:

@@ -557,10 +557,11 @@ const struct command commands[] = {
 		.name = "update",
 		.function = command_update,
 		.summary = "Verify what is new, install it, and go back",
-		.usage = "[OPTION...] init ROOT | refresh | download [TARGET] | --apply | --rollback | ...",
+		.usage = "[OPTION...] init [ROOT] | refresh | download [TARGET] | --apply | --rollback | ...",
 		.description =
 			"A client of The Update Framework 1.0. init starts trust with the root metadata in the file "
-			"ROOT, which has to come by a way that you trust. refresh brings the trusted metadata up to "
+			"ROOT, which has to come by a way that you trust; without it, and wherever nothing is trusted "
+			"yet, with the one that a release carries inside. refresh brings the trusted metadata up to "
 			"date. --check does that and says whether there is a newer version for this host. download "
 			"puts a target into --target-dir, by its name or, without one, what --check would show; a file "
 			"that is there already and right is not fetched again. --status shows what is trusted and "
@@ -584,7 +585,7 @@ const struct command commands[] = {
 			{"hold", 0, NULL, "Install nothing until --unhold"},
 			{"unhold", 0, NULL, "Install again"},
 			{"prefix", 0, "DIR", "Of the installation (default: this program's, else /usr/local)"},
-			{"metadata-url", 0, "URL", "Where the metadata is: http or https"},
+			{"metadata-url", 0, "URL", "Where the metadata is: http or https (default: what the release says)"},
 			{"bundle", 0, "FILE", "Everything from this file instead, without a network"},
 			{"metadata-dir", 0, "DIR", "Trusted metadata (default: /var/lib/tracer/update)"},
 			{"target-base-url", 0, "URL", "Where targets are (default: targets beside the metadata)"},

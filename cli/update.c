@@ -6,7 +6,6 @@
 #include <linux/capability.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/utsname.h>
 #include <time.h>
 
@@ -96,15 +95,11 @@ static int start_fetch(struct update *update)
 int update_start(struct update *update)
 {
 	const struct tuf_source source = {update_source_fetch, &update->source};
-	char why[FETCH_WHY_SIZE];
-	struct stat info;
-	int result;
+	char why[TUF_WHY_SIZE];
+	int result = update_root_begin(update->directory, why);
 
-	if (stat(update->directory, &info) < 0) {
-		snprintf(why, sizeof(why), "%s: %s; `tracer update init ROOT` begins", update->directory,
-			 strerror(errno));
-		return update_refuse(-errno, why);
-	}
+	if (result < 0)
+		return update_refuse(result, why);
 	result = update->bundle ? open_bundle(update) : start_fetch(update);
 	if (result != EXIT_OK)
 		return result;
@@ -236,8 +231,13 @@ static int init(const struct update *update, const char *file)
 {
 	CLEANUP(buf_free) struct buf root = BUF_INIT;
 	char why[TUF_WHY_SIZE];
-	int result = fs_read(file, TUF_ROOT_BYTES, &root);
+	int result;
 
+	if (!file) {
+		result = update_root_begin(update->directory, why);
+		return result < 0 ? update_refuse(result, why) : EXIT_OK;
+	}
+	result = fs_read(file, TUF_ROOT_BYTES, &root);
 	if (result < 0) {
 		tuf_fail(why, result, "%s: %s", file, strerror(-result));
 		return update_refuse(result, why);
@@ -326,13 +326,15 @@ static int run_verb(struct update *update, struct args *args)
 	bool with_target = verb && strcmp(verb, "download") == 0;
 
 	if (verb && strcmp(verb, "init") == 0)
-		return operand ? init(update, operand) : args_usage(args, "init: which file is the first root?");
+		return init(update, operand);
 	if (verb && !with_target && strcmp(verb, "refresh") != 0)
 		return args_usage(args, "no such subcommand: %s", verb);
 	if (operand && !with_target)
 		return args_usage(args, "%s takes no operand", verb);
 	if (operand)
 		update->target_name = operand;
+	if (!update->metadata_url && !update->bundle && *TRACER_UPDATE_URL)
+		update->metadata_url = TRACER_UPDATE_URL;
 	if (!update->metadata_url == !update->bundle)
 		return args_usage(args, "where from? Say --metadata-url or --bundle");
 	if (with_target && !update->target_dir)
@@ -360,7 +362,7 @@ int command_update(int argc, char **argv)
 	if (update.check + update.status + update.apply + update.rollback + settings + (args.operand_count > 0) != 1 ||
 	    args.operand_count > 2)
 		return args_usage(&args,
-				  "say one of init ROOT, refresh, download, --check, --apply, --rollback, --pin, "
+				  "say one of init [ROOT], refresh, download, --check, --apply, --rollback, --pin, "
 				  "--hold and --status");
 	update_library(&update);
 	if (update.status)

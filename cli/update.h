@@ -23,6 +23,9 @@ int update_source_get(struct update_source *source, const char *name, uint64_t m
 // The same for the verifier: context is a struct update_source.
 int update_source_fetch(void *context, const char *name, uint64_t max, struct buf *out, char why[TUF_WHY_SIZE]);
 
+// Trusts the root that the binary carries where the directory has none. -ENOENT: there is none either.
+int update_root_begin(const char *directory, char why[TUF_WHY_SIZE]);
+
 // Puts the target into directory as a file of its (quoted) name: nothing when the file is there already, else bytes
 // from the source, held against the metadata as they come and renamed into place only when all of them are right. 0 or
 // -errno, with why.

@@ -24,5 +24,7 @@ extern const struct embedded_file embedded_service[]; /* installer/service/ */
 extern const size_t embedded_service_count;
 extern const struct embedded_file embedded_ca[]; /* one file: a bundle of PEM certificates, Mozilla's, by Debian */
 extern const size_t embedded_ca_count;
+extern const struct embedded_file embedded_root[]; /* the first root of updates; none in a build that is no release */
+extern const size_t embedded_root_count;
 
 #endif

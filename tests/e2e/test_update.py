@@ -536,8 +536,15 @@ def test_status(client):
     assert "EXPIRED since" in client.said
 
 
+def test_no_root_given_and_none_inside(client):
+    for arguments in (["init"], ["--metadata-url", "http://127.0.0.1:1/", "refresh"]):
+        assert client.run(*arguments) == 1
+        assert "trusts no root yet, and this build has none inside" in client.said
+    assert not client.trusted.exists()
+
+
 def test_bad_usage(client):
-    for arguments in ([], ["refresh"], ["init"], ["refresh", "--check"], ["swap"], ["--metadata-url", "http://x", "refresh", "more"]):
+    for arguments in ([], ["refresh"], ["refresh", "--check"], ["swap"], ["--metadata-url", "http://x", "refresh", "more"]):
         assert client.run(*arguments) == 2, arguments
 
 

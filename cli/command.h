@@ -131,4 +131,5 @@ const struct option_table *command_stream_options(void);
 int command_top(int argc, char **argv);
 int command_up(int argc, char **argv);
 int command_update(int argc, char **argv);
+const struct option_table *command_update_options(void);
 int command_version(int argc, char **argv);

@@ -71,14 +71,16 @@ static int open_bundle(struct update *update)
 static int start_fetch(struct update *update)
 {
 	CLEANUP(buf_free) struct buf ca = BUF_INIT;
-	struct fetch_options options = {
-		.agent = "tracer/" TRACER_VERSION, .ca = &ca, .proxy = update->proxy, .sandbox = true};
+	struct fetch_options options = {.agent = "tracer/" TRACER_VERSION,
+					.ca = &ca,
+					.proxy = *update->options.proxy ? update->options.proxy : NULL,
+					.sandbox = true};
 	char why[FETCH_WHY_SIZE], found[256];
 	const char *name;
 	int result;
 
-	snprintf(found, sizeof(found), "%s", update->ca_file ? update->ca_file : "");
-	if (!update->ca_file)
+	snprintf(found, sizeof(found), "%s", update->options.ca_file);
+	if (!*found)
 		stream_ca_find(found);
 	result = stream_ca_read(found, &ca, &name);
 	if (result < 0) {
@@ -139,21 +141,6 @@ static void say_versions(const struct update *update)
 		fwrite(text.data, 1, text.length, stdout);
 }
 
-// What is newer for this host. EXIT_OK with *ret_path NULL: nothing.
-static int pick(struct update *update, const char **ret_path, struct tuf_target *ret_target)
-{
-	struct utsname host;
-	struct tuf_wanted wanted = {.product = "tracer", .channel = update->channel, .version = TRACER_VERSION};
-	int result;
-
-	*ret_path = NULL;
-	if (uname(&host) < 0)
-		return update_refuse(-errno, strerror(errno));
-	wanted.architecture = host.machine;
-	result = tuf_pick(&update->client, &wanted, ret_path, ret_target);
-	return result == 0 || result == -ENOENT ? EXIT_OK : update_refuse(result, update->client.why);
-}
-
 const char *update_custom(const struct tuf_target *target, const char *member)
 {
 	const char *text = yyjson_get_str(yyjson_obj_get(target->custom, member));
@@ -161,37 +148,103 @@ const char *update_custom(const struct tuf_target *target, const char *member)
 	return text ? text : "";
 }
 
-static int check(struct update *update)
+// What is installed, as far as there is an installation; else what runs.
+static void find_current(const struct update *update, char out[VERSIONS_NAME_SIZE])
+{
+	struct versions versions = VERSIONS_INIT;
+	char why[VERSIONS_WHY_SIZE];
+
+	snprintf(out, VERSIONS_NAME_SIZE, "%s", TRACER_VERSION);
+	if (versions_open(update->library, &versions, why) == 0)
+		(void)versions_named(&versions, VERSIONS_CURRENT, out);
+	versions_close(&versions);
+}
+
+int update_choose(struct update *update, struct update_pick *pick)
+{
+	struct tuf_wanted wanted = {.product = "tracer",
+				    .channel = update->options.channel,
+				    .architecture = pick->architecture,
+				    .version = pick->current,
+				    .takes = rollout_takes,
+				    .context = &pick->policy};
+	struct utsname host;
+	char why[TUF_WHY_SIZE];
+	int result;
+
+	if (uname(&host) < 0)
+		return update_refuse(-errno, strerror(errno));
+	snprintf(pick->architecture, sizeof(pick->architecture), "%s", host.machine);
+	find_current(update, pick->current);
+	result = update_state_read(update->directory, &pick->state);
+	if (result < 0) {
+		tuf_fail(why, result, "%s/" UPDATE_STATE_FILE ": %s; remove it to begin anew", update->directory,
+			 result == -EBADMSG ? "damaged" : strerror(-result));
+		return update_refuse(result, why);
+	}
+	pick->path = NULL;
+	pick->policy = (struct rollout_policy){.state = &pick->state,
+					       .host_id = update->host_id,
+					       .canary = update->options.canary,
+					       .automatic = update->automatic};
+	result = tuf_pick(&update->client, &wanted, &pick->path, &pick->target);
+	if (result < 0 && result != -ENOENT)
+		return update_refuse(result, update->client.why);
+	pick->version = pick->path ? update_custom(&pick->target, "version") : NULL;
+	return EXIT_OK;
+}
+
+static void check_json(const struct update *update, const struct update_pick *pick)
 {
 	CLEANUP(buf_free) struct buf text = BUF_INIT;
 	struct json json = json_to(&text);
-	struct tuf_target target = {0};
+
+	json_open_object(&json);
+	json_put_string(&json, "running", pick->current);
+	json_put_string(&json, "channel", update->options.channel);
+	json_put_string(&json, "available", pick->version);
+	json_put_string(&json, "target", pick->path);
+	json_put_known_u64(&json, "length_bytes", pick->path ? pick->target.length : JSON_UNKNOWN);
+	json_put_string(&json, "passed_over", pick->policy.passed[0] ? pick->policy.passed : NULL);
+	json_put_string(&json, "passed_over_because", pick->policy.passed[0] ? pick->policy.why : NULL);
+	json_put_bool(&json, "hold", pick->state.hold);
+	json_close_object(&json);
+	json_end_line(&json);
+	if (buf_error(&text) == 0)
+		fwrite(text.data, 1, text.length, stdout);
+}
+
+void update_say_nothing_newer(const struct update *update, const struct update_pick *pick)
+{
+	char safe[2 * ROLLOUT_WHY_SIZE];
+
+	if (!pick->policy.passed[0]) {
+		printf("%s is the newest on channel %s\n", pick->current, update->options.channel);
+		return;
+	}
+	ui_escape(safe, sizeof(safe), pick->policy.why);
+	printf("%s stays: %s is there, but %s\n", pick->current, pick->policy.passed, safe);
+}
+
+static int check(struct update *update)
+{
+	struct update_pick pick = {.path = NULL};
 	char safe[512];
-	const char *path;
-	int code = pick(update, &path, &target);
+	int code = update_choose(update, &pick);
 
 	if (code != EXIT_OK)
 		return code;
 	if (update->json) {
-		json_open_object(&json);
-		json_put_string(&json, "running", TRACER_VERSION);
-		json_put_string(&json, "channel", update->channel);
-		json_put_string(&json, "available", path ? update_custom(&target, "version") : NULL);
-		json_put_string(&json, "target", path);
-		json_put_known_u64(&json, "length_bytes", path ? target.length : JSON_UNKNOWN);
-		json_close_object(&json);
-		json_end_line(&json);
-		if (buf_error(&text) == 0)
-			fwrite(text.data, 1, text.length, stdout);
+		check_json(update, &pick);
 		return EXIT_OK;
 	}
-	if (!path) {
-		printf("%s is the newest on channel %s\n", TRACER_VERSION, update->channel);
+	if (!pick.path) {
+		update_say_nothing_newer(update, &pick);
 		return EXIT_OK;
 	}
-	ui_escape(safe, sizeof(safe), path);
-	printf("%s is available: %s, %llu bytes\n", update_custom(&target, "version"), safe,
-	       (unsigned long long)target.length);
+	ui_escape(safe, sizeof(safe), pick.path);
+	printf("%s is available: %s, %llu bytes%s\n", pick.version, safe, (unsigned long long)pick.target.length,
+	       pick.state.hold ? "; held back by --hold" : "");
 	return EXIT_OK;
 }
 
@@ -208,12 +261,15 @@ static int download(struct update *update)
 		if (result < 0)
 			return update_refuse(result, update->client.why);
 	} else {
-		int code = pick(update, &path, &target);
+		struct update_pick pick = {.path = NULL};
+		int code = update_choose(update, &pick);
 
 		if (code != EXIT_OK)
 			return code;
+		path = pick.path;
+		target = pick.target;
 		if (!path) {
-			printf("%s is the newest on channel %s\n", TRACER_VERSION, update->channel);
+			update_say_nothing_newer(update, &pick);
 			return EXIT_OK;
 		}
 	}
@@ -246,28 +302,31 @@ static int init(const struct update *update, const char *file)
 	return result < 0 ? update_refuse(result, why) : EXIT_OK;
 }
 
-// Without --target-base-url: "targets" beside the metadata.
-static void complete_urls(struct update *update)
+static void copy_url(char out[FETCH_URL_SIZE], const char *url)
 {
 	size_t length;
 
-	snprintf(update->base, sizeof(update->base), "%s", update->metadata_url);
-	length = strlen(update->base);
-	while (length > 0 && update->base[length - 1] == '/')
-		update->base[--length] = 0;
-	snprintf(update->default_target_url, sizeof(update->default_target_url), "%s",
-		 update->target_url ? update->target_url : update->base);
-	length = strlen(update->default_target_url);
-	while (length > 0 && update->default_target_url[length - 1] == '/')
-		update->default_target_url[--length] = 0;
-	if (!update->target_url) {
-		char *slash = strrchr(update->default_target_url, '/');
-		size_t at = slash ? (size_t)(slash - update->default_target_url) : length;
+	snprintf(out, FETCH_URL_SIZE, "%s", url);
+	length = strlen(out);
+	while (length > 0 && out[length - 1] == '/')
+		out[--length] = 0;
+}
 
-		snprintf(update->default_target_url + at, sizeof(update->default_target_url) - at, "/targets");
+// Without --target-base-url: "targets" beside the metadata.
+static void complete_urls(struct update *update)
+{
+	const char *target_url = update->options.target_base_url;
+
+	copy_url(update->metadata_url, update->source_url);
+	copy_url(update->target_url, *target_url ? target_url : update->metadata_url);
+	if (!*target_url) {
+		char *slash = strrchr(update->target_url, '/');
+		size_t at = slash ? (size_t)(slash - update->target_url) : strlen(update->target_url);
+
+		snprintf(update->target_url + at, sizeof(update->target_url) - at, "/targets");
 	}
-	update->source.metadata_url = update->base;
-	update->source.target_url = update->default_target_url;
+	update->source.metadata_url = update->metadata_url;
+	update->source.target_url = update->target_url;
 }
 
 static int with_network(struct update *update, bool with_target)
@@ -293,24 +352,16 @@ static void take_option(struct update *update, struct args *args)
 {
 	const struct {
 		const char *name, **place;
-	} texts[] = {{"metadata-dir", &update->directory},
-		     {"metadata-url", &update->metadata_url},
-		     {"target-base-url", &update->target_url},
-		     {"target-dir", &update->target_dir},
-		     {"target-name", &update->target_name},
-		     {"channel", &update->channel},
-		     {"bundle", &update->bundle},
-		     {"prefix", &update->prefix},
-		     {"pin", &update->pin},
-		     {"ca-file", &update->ca_file},
-		     {"proxy", &update->proxy}};
+	} texts[] = {{"metadata-dir", &update->directory},  {"target-dir", &update->target_dir},
+		     {"target-name", &update->target_name}, {"bundle", &update->bundle},
+		     {"prefix", &update->prefix},	    {"pin", &update->pin}};
 
 	const struct {
 		const char *name;
 		bool *place;
-	} flags[] = {{"check", &update->check},	      {"status", &update->status}, {"apply", &update->apply},
-		     {"rollback", &update->rollback}, {"hold", &update->hold},	   {"unhold", &update->unhold},
-		     {"unpin", &update->unpin},	      {"json", &update->json}};
+	} flags[] = {{"check", &update->check},	      {"status", &update->status},	 {"apply", &update->apply},
+		     {"rollback", &update->rollback}, {"hold", &update->hold},		 {"unhold", &update->unhold},
+		     {"unpin", &update->unpin},	      {"automatic", &update->automatic}, {"json", &update->json}};
 
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
 		if (args_is(args, texts[i].name))
@@ -333,41 +384,66 @@ static int run_verb(struct update *update, struct args *args)
 		return args_usage(args, "%s takes no operand", verb);
 	if (operand)
 		update->target_name = operand;
-	if (!update->metadata_url && !update->bundle && *TRACER_UPDATE_URL)
-		update->metadata_url = TRACER_UPDATE_URL;
-	if (!update->metadata_url == !update->bundle)
-		return args_usage(args, "where from? Say --metadata-url or --bundle");
+	update->source_url = *update->options.metadata_url ? update->options.metadata_url : TRACER_UPDATE_URL;
+	if (!*update->source_url && !update->bundle && update->automatic)
+		return EXIT_OK; // nobody said from where: then there is nothing to keep current
+	if (!*update->source_url && !update->bundle)
+		return args_usage(args,
+				  "where from? Say --metadata-url (metadata_url: in " UPDATE_FILE ") or --bundle");
 	if (with_target && !update->target_dir)
 		update->target_dir = ".";
-	if (update->metadata_url)
-		complete_urls(update);
+	complete_urls(update);
 	return update->apply ? update_apply(update) : with_network(update, with_target);
+}
+
+static int run(struct update *update, struct args *args, const char *config_file)
+{
+	bool settings = update->pin || update->unpin || update->hold || update->unhold;
+	int code;
+
+	if (update->check + update->status + update->apply + update->rollback + settings + (args->operand_count > 0) !=
+		    1 ||
+	    args->operand_count > 2)
+		return args_usage(args, "say one of init, refresh, download, --check, --apply, --rollback, --pin, "
+					"--hold and --status");
+	update_library(update);
+	// The way back asks for no configuration.
+	if (update->status)
+		return update_status(update->directory, time(NULL), update->json);
+	if (update->rollback)
+		return update_rollback(update);
+	if (settings)
+		return update_settings(update);
+	if (update->bundle && *update->options.metadata_url)
+		return args_usage(args, "where from? Say --metadata-url or --bundle, not both");
+	code = update_options_read(update, args->config, config_file);
+	if (code != EXIT_OK)
+		return code;
+	update_host_id(update->host_id);
+	return run_verb(update, args);
 }
 
 int command_update(int argc, char **argv)
 {
 	struct update update = {.directory = DIRECTORY,
-				.channel = "stable",
 				.client = {.lock_fd = -1},
 				.source = {.bundle = {.fd = -1}},
 				.versions = VERSIONS_INIT};
 	struct args args = args_of("update", argc, argv);
-	bool settings;
+	const char *config_file = NULL;
+	int code;
 
-	while (args_next(&args))
+	if (update_options_new(&update.options, &args.config) < 0) {
+		config_free(args.config);
+		fprintf(stderr, "tracer update: out of memory\n");
+		return EXIT_REFUSED;
+	}
+	while (args_next(&args)) {
 		take_option(&update, &args);
-	if (args.exit_code >= 0)
-		return args.exit_code;
-	settings = update.pin || update.unpin || update.hold || update.unhold;
-	if (update.check + update.status + update.apply + update.rollback + settings + (args.operand_count > 0) != 1 ||
-	    args.operand_count > 2)
-		return args_usage(&args,
-				  "say one of init [ROOT], refresh, download, --check, --apply, --rollback, --pin, "
-				  "--hold and --status");
-	update_library(&update);
-	if (update.status)
-		return update_status(update.directory, time(NULL), update.json);
-	if (update.rollback)
-		return update_rollback(&update);
-	return settings ? update_settings(&update) : run_verb(&update, &args);
+		if (args_is(&args, "config"))
+			config_file = args.value;
+	}
+	code = args.exit_code >= 0 ? args.exit_code : run(&update, &args, config_file);
+	config_free(args.config);
+	return code;
 }

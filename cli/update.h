@@ -2,9 +2,11 @@
 // Between the files of `tracer update`.
 #pragma once
 
+#include "core/config.h"
 #include "updater/client.h"
 #include "updater/bundle.h"
 #include "updater/fetch.h"
+#include "updater/rollout.h"
 #include "updater/state.h"
 #include "updater/target.h"
 #include "updater/versions.h"
@@ -37,18 +39,51 @@ int update_target_get(struct update_source *source, const struct tuf_client *cli
 int update_target_write(struct update_source *source, const struct tuf_client *client, const char *path,
 			const struct tuf_target *target, int fd, char why[TUF_WHY_SIZE]);
 
+#define UPDATE_FILE "/etc/tracer/update.yaml"
+
+enum { UPDATE_HOST_ID_SIZE = 80 };
+
+struct update_options {
+	char *metadata_url, *target_base_url, *channel, *ca_file, *proxy, *window;
+	uint64_t jitter_ns;
+	bool canary;
+};
+
 // One run of `tracer update`.
 struct update {
-	const char *directory, *metadata_url, *target_url, *target_dir, *target_name, *channel, *ca_file, *proxy;
-	const char *bundle, *prefix, *pin;
-	bool json, check, status, apply, rollback, hold, unhold, unpin;
-	char default_target_url[FETCH_URL_SIZE];
-	char base[FETCH_URL_SIZE]; // of the metadata, without a slash at the end
+	struct update_options options;
+	struct rollout_window window;
+	const char *source_url; // said, or the release's own; "": none
+	const char *directory, *target_dir, *target_name, *bundle, *prefix, *pin;
+	bool json, check, status, apply, automatic, rollback, hold, unhold, unpin;
+	char target_url[FETCH_URL_SIZE], metadata_url[FETCH_URL_SIZE]; // without a slash at the end
 	char library[PATH_MAX]; // where versions are
+	char host_id[UPDATE_HOST_ID_SIZE];
 	struct update_source source;
 	struct tuf_client client;
 	struct versions versions; // with --apply and --rollback
 };
+
+// Declares the options; free the config in any case.
+int update_options_new(struct update_options *options, struct config **ret_config);
+// Reads file (or TRACER_UPDATE_CONFIG, or the default one) and TRACER_UPDATE_*. An exit code, the reason printed.
+int update_options_read(struct update *update, struct config *config, const char *file);
+void update_host_id(char out[UPDATE_HOST_ID_SIZE]);
+
+// What of the targets is for this host.
+struct update_pick {
+	const char *path; // NULL: nothing
+	const char *version;
+	char current[VERSIONS_NAME_SIZE]; // what is installed, or else runs
+	char architecture[65];
+	struct tuf_target target;
+	struct update_state state;
+	struct rollout_policy policy; // has what was passed over
+};
+
+// After a refresh. An exit code, the reason printed.
+int update_choose(struct update *update, struct update_pick *pick);
+void update_say_nothing_newer(const struct update *update, const struct update_pick *pick);
 
 // Says why, made harmless; returns an exit code.
 int update_refuse(int error, const char *why);

@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/utsname.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -14,7 +13,6 @@
 #include "cli/ui.h"
 #include "cli/update.h"
 #include "core/base/cleanup.h"
-#include "version.h"
 
 enum { TRIAL_S = 600 };
 
@@ -37,75 +35,40 @@ void update_library(struct update *update)
 
 // ---- in the worker -------------------------------------------------------------------------------------------------
 
-struct candidate {
-	const char *path, *version;
-	char current[VERSIONS_NAME_SIZE], sha256[UPDATE_SHA256_SIZE], architecture[65];
-	struct tuf_target target;
-};
-
-static int choose(struct update *update, const struct update_state *state, struct candidate *candidate)
+static const char *sha256_of(const struct update_pick *pick)
 {
-	struct utsname host;
-	struct tuf_wanted wanted = {.product = "tracer", .channel = update->channel, .version = candidate->current};
-	const struct update_bad *bad;
-	char why[TUF_WHY_SIZE];
-	int result;
+	const char *text = yyjson_get_str(yyjson_obj_get(pick->target.hashes, "sha256"));
 
-	if (uname(&host) < 0)
-		return update_refuse(-errno, strerror(errno));
-	snprintf(candidate->architecture, sizeof(candidate->architecture), "%s", host.machine);
-	wanted.architecture = candidate->architecture;
-	result = tuf_pick(&update->client, &wanted, &candidate->path, &candidate->target);
-	if (result == -ENOENT) {
-		candidate->path = NULL;
-		printf("%s is the newest on channel %s\n", candidate->current, update->channel);
-		return EXIT_OK;
-	}
-	if (result < 0)
-		return update_refuse(result, update->client.why);
-	candidate->version = update_custom(&candidate->target, "version");
-	snprintf(candidate->sha256, sizeof(candidate->sha256), "%s",
-		 yyjson_get_str(yyjson_obj_get(candidate->target.hashes, "sha256")) ?: "");
-	if (versions_name_fine(candidate->version) < 0 || !candidate->sha256[0]) {
-		tuf_fail(why, -EBADMSG, "%s: its version is no name of a folder, or it has no sha256", candidate->path);
-		return update_refuse(-EBADMSG, why);
-	}
-	bad = update_state_bad(state, candidate->version, candidate->sha256);
-	if (bad) {
-		tuf_fail(why, -EPERM, "%s was tried here and is remembered as bad: %s", candidate->version,
-			 bad->reason);
-		return update_refuse(-ECANCELED, why);
-	}
-	return EXIT_OK;
+	return text && strlen(text) < UPDATE_SHA256_SIZE ? text : "";
 }
 
-static int stage(struct update *update, const struct candidate *candidate, char why[VERSIONS_WHY_SIZE])
+static int stage(struct update *update, const struct update_pick *pick, char why[VERSIONS_WHY_SIZE])
 {
 	char reason[TUF_WHY_SIZE], sums[1024];
-	int result = versions_preflight(&update->versions, candidate->target.length, why), fd;
+	int result = versions_preflight(&update->versions, pick->target.length, why), fd;
 
 	if (result == 0) {
 		result = versions_tidy(&update->versions);
 		if (result == 0)
-			result = versions_stage(&update->versions, candidate->version, &fd);
+			result = versions_stage(&update->versions, pick->version, &fd);
 		if (result < 0)
 			snprintf(why, VERSIONS_WHY_SIZE, "%.300s/versions: %s", update->library, strerror(-result));
 	}
 	if (result < 0)
 		return result;
-	result = update_target_write(&update->source, &update->client, candidate->path, &candidate->target, fd, reason);
+	result = update_target_write(&update->source, &update->client, pick->path, &pick->target, fd, reason);
 	if (result < 0) {
-		versions_stage_drop(&update->versions, candidate->version, fd);
+		versions_stage_drop(&update->versions, pick->version, fd);
 		snprintf(why, VERSIONS_WHY_SIZE, "%s", reason);
 		return result;
 	}
-	snprintf(sums, sizeof(sums), "%s  %s/%s/tracer-%s\n", candidate->sha256, update->channel, candidate->version,
-		 candidate->architecture);
-	return versions_stage_end(&update->versions, candidate->version, fd, sums, why);
+	snprintf(sums, sizeof(sums), "%s  %s/%s/tracer-%s\n", sha256_of(pick), update->options.channel, pick->version,
+		 pick->architecture);
+	return versions_stage_end(&update->versions, pick->version, fd, sums, why);
 }
 
 // The trial is on record before the pointer moves: whoever starts the new version finds it.
-static int switch_to(struct update *update, const struct candidate *candidate, char why[VERSIONS_WHY_SIZE])
+static int switch_to(struct update *update, const struct update_pick *pick, char why[VERSIONS_WHY_SIZE])
 {
 	CLEANUP(cleanup_close) int lock = -1;
 	struct update_state state;
@@ -114,10 +77,9 @@ static int switch_to(struct update *update, const struct candidate *candidate, c
 	if (result == 0)
 		result = update_state_read(update->directory, &state);
 	if (result == 0)
-		result = update_state_begin_trial(&state, candidate->version, candidate->current, candidate->sha256,
-						  TRIAL_S);
+		result = update_state_begin_trial(&state, pick->version, pick->current, sha256_of(pick), TRIAL_S);
 	if (result == 0) {
-		update_state_set_last(&state, "apply", "on trial", candidate->version, "", time(NULL));
+		update_state_set_last(&state, "apply", "on trial", pick->version, "", time(NULL));
 		result = update_state_write(update->directory, &state);
 	}
 	if (result < 0) {
@@ -125,39 +87,63 @@ static int switch_to(struct update *update, const struct candidate *candidate, c
 			 strerror(-result));
 		return result;
 	}
-	result = versions_point(&update->versions, candidate->version);
+	result = versions_point(&update->versions, pick->version);
 	if (result < 0)
 		snprintf(why, VERSIONS_WHY_SIZE, "%.300s/" VERSIONS_CURRENT ": %s", update->library, strerror(-result));
 	return result;
 }
 
+// What stands in the way whatever there is to install. EXIT_OK: nothing.
+static int may_install(const struct update *update, const struct update_pick *pick)
+{
+	char why[VERSIONS_WHY_SIZE];
+
+	if (pick->state.hold) {
+		snprintf(why, sizeof(why), "%s is held by --hold; --unhold ends that", pick->current);
+		return update_refuse(-ECANCELED, why);
+	}
+	if (pick->state.trial.on && strcmp(pick->state.trial.version, pick->current) == 0) {
+		snprintf(why, sizeof(why), "%s is on trial still; wait for its end, or say --rollback", pick->current);
+		return update_refuse(-EBUSY, why);
+	}
+	if (versions_name_fine(pick->version) < 0 || !*sha256_of(pick)) {
+		snprintf(why, sizeof(why), "%.100s: its version is no name of a folder, or it has no sha256",
+			 pick->path);
+		return update_refuse(-EBADMSG, why);
+	}
+	return EXIT_OK;
+}
+
 static int install(struct update *update)
 {
-	struct candidate candidate = {.path = NULL};
-	struct update_state state;
-	char why[VERSIONS_WHY_SIZE];
-	int result = versions_named(&update->versions, VERSIONS_CURRENT, candidate.current), code;
+	struct update_pick pick = {.path = NULL};
+	char why[VERSIONS_WHY_SIZE], installed[VERSIONS_NAME_SIZE];
+	int result = versions_named(&update->versions, VERSIONS_CURRENT, installed), code;
 
 	if (result < 0) {
 		snprintf(why, sizeof(why), "%.300s/" VERSIONS_CURRENT ": %s; install the program with install.sh first",
 			 update->library, strerror(-result));
 		return update_refuse(result, why);
 	}
-	result = update_state_read(update->directory, &state);
-	if (result < 0) {
-		snprintf(why, sizeof(why), "%.300s/" UPDATE_STATE_FILE ": %s; remove it to begin anew",
-			 update->directory, result == -EBADMSG ? "damaged" : strerror(-result));
-		return update_refuse(result, why);
-	}
-	code = choose(update, &state, &candidate);
-	if (code != EXIT_OK || !candidate.path)
+	code = update_choose(update, &pick);
+	if (code != EXIT_OK)
 		return code;
-	result = stage(update, &candidate, why);
+	if (!pick.path) {
+		if (!update->automatic)
+			update_say_nothing_newer(update, &pick);
+		return EXIT_OK;
+	}
+	if (pick.state.hold && update->automatic)
+		return EXIT_OK;
+	code = may_install(update, &pick);
+	if (code != EXIT_OK)
+		return code;
+	result = stage(update, &pick, why);
 	if (result == 0)
-		result = switch_to(update, &candidate, why);
+		result = switch_to(update, &pick, why);
 	if (result < 0)
 		return update_refuse(result, why);
-	printf("%s is installed, and %s is the way back\n", candidate.version, candidate.current);
+	printf("%s is installed, and %s is the way back\n", pick.version, pick.current);
 	return EXIT_OK;
 }
 
@@ -217,11 +203,27 @@ static int switched(struct update *update)
 	return EXIT_OK;
 }
 
+static bool in_window(const struct update *update)
+{
+	time_t now = time(NULL);
+	struct tm local;
+
+	return localtime_r(&now, &local) && rollout_window_open(&update->window, &local);
+}
+
 int update_apply(struct update *update)
 {
 	char before[VERSIONS_NAME_SIZE] = "", after[VERSIONS_NAME_SIZE] = "";
-	int code = open_versions(update, 0);
+	int code;
 
+	if (update->automatic) {
+		if (!in_window(update))
+			return EXIT_OK;
+		sleep((unsigned)rollout_jitter_s(update->host_id, update->options.jitter_ns / 1000000000));
+		if (!in_window(update))
+			return EXIT_OK;
+	}
+	code = open_versions(update, 0);
 	if (code == EXIT_OK) {
 		(void)versions_named(&update->versions, VERSIONS_CURRENT, before);
 		code = run_worker(update);

@@ -89,7 +89,7 @@ int tuf_pick(struct tuf_client *client, const struct tuf_wanted *wanted, const c
 
 	yyjson_obj_foreach(targets, at, count, key, value) {
 		tuf_target_of(value, &target);
-		if (tuf_unfit(&target, wanted))
+		if (tuf_unfit(&target, wanted) || (wanted->takes && !wanted->takes(wanted->context, &target)))
 			continue;
 		if (path &&
 		    (tuf_version_compare(said(&target, "version"), said(&best, "version"), &order) < 0 || order <= 0))

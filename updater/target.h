@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which of the targets is for this host. A target says in its custom data what it is: product, channel, version,
-// architecture and, if need be, minimum_version, the oldest that may go straight to it. Length and digests are the
-// target's own.
+// architecture and, if need be, minimum_version, the oldest that may go straight to it.
 #pragma once
 
 #include "updater/client.h"
@@ -11,6 +10,8 @@ struct tuf_wanted {
 	const char *channel; // "stable"
 	const char *architecture; // as uname(2) says: "x86_64"
 	const char *version; // what runs now
+	bool (*takes)(void *context, const struct tuf_target *target); // NULL: all; asked only about what fits
+	void *context;
 };
 
 // Older, equal, newer: below, at, above 0. Numbers with dots between, then perhaps "-" and a name, which makes it older

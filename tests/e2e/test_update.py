@@ -510,7 +510,8 @@ def test_check_and_download_for_this_host(client):
     client.repository.release()
     assert client.online("--check", "--json") == 0, client.said
     assert json.loads(client.said) == {
-        "running": VERSION, "channel": "stable", "available": "9.3-rc1", "target": "newest", "length_bytes": 6}
+        "running": VERSION, "channel": "stable", "available": "9.3-rc1", "target": "newest", "length_bytes": 6,
+        "passed_over": None, "passed_over_because": None, "hold": False}
     assert client.online("--check", "--channel", "beta") == 0
     assert "11.0 is available: beta, 4 bytes" in client.said
     assert client.download() == 0, client.said

@@ -2,12 +2,14 @@
 """`tracer update --apply` and what belongs to it: versions side by side, one pointer, the way back, and what is refused with words
 that say what to do."""
 
+import fcntl
 import json
 import os
 import platform
 import shutil
 import subprocess
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
@@ -40,10 +42,15 @@ class Host(Client):
         self.repository.release()
 
     def run(self, *arguments):
-        return super().run("--prefix", self.prefix, *arguments)
+        return super().run("--prefix", self.prefix, "--config", "/dev/null", *arguments)
 
     def apply(self, *arguments):
         return self.online("--apply", *arguments)
+
+    def held(self):
+        """The trial of what runs has ended well."""
+        file = self.trusted / "state"
+        file.write_text(json.dumps({**json.loads(file.read_text()), "trial": None}))
 
     def named(self, pointer):
         try:
@@ -79,7 +86,7 @@ def test_apply_and_back(host):
     assert host.run("--rollback") == 0, host.said
     assert host.named("current") == "0.0.1" and host.named("previous") is None
     assert host.state()["trial"] is None
-    assert host.apply() == 1 and "9.1 was tried here and is remembered as bad: rolled back by hand" in host.said
+    assert host.apply() == 0 and "0.0.1 stays: 9.1 is there, but it was tried here and is remembered as bad: rolled back by hand" in host.said
     assert host.named("current") == "0.0.1"
     assert host.run("--rollback") == 1 and "no version to go back to" in host.said
 
@@ -90,6 +97,7 @@ def test_at_most_two_versions(host):
         assert host.apply() == 0, host.said
         assert host.named("current") == version
         assert len(host.versions()) == 2
+        host.held()
     assert host.versions() == ["9.2", "9.3"] and host.named("previous") == "9.2"
 
 
@@ -154,3 +162,86 @@ def test_an_overlay_is_refused(host):
         done = subprocess.run(["unshare", "-m", "sh", "-c", script, "sh", BINARY, "update", "--metadata-dir", host.trusted, "--prefix",
                                host.prefix, "--metadata-url", f"{host.server.url}/metadata", "--apply"], capture_output=True, text=True)
     assert done.returncode == 1 and "on an overlay" in done.stderr, done.stderr
+
+
+def test_nothing_is_installed_during_a_trial(host):
+    host.offer("9.1")
+    assert host.apply() == 0, host.said
+    host.offer("9.2")
+    assert host.apply() == 1 and "9.1 is on trial still" in host.said
+    host.held()
+    assert host.apply() == 0 and host.named("current") == "9.2"
+
+
+def test_hold_and_pin(host):
+    host.offer("9.1")
+    host.offer("9.2")
+    assert host.run("--hold") == 0
+    assert host.online("--check") == 0 and "9.2 is available" in host.said and "held back by --hold" in host.said
+    assert host.apply() == 1 and "--unhold ends that" in host.said
+    assert host.run("--unhold") == 0 and host.run("--pin", "9.1") == 0
+    assert host.apply() == 0 and host.named("current") == "9.1", host.said
+    host.held()
+    assert host.apply() == 0 and "9.1 stays: 9.2 is there, but 9.1 is pinned here" in host.said
+    assert host.run("--unpin") == 0
+    assert host.apply() == 0 and host.named("current") == "9.2"
+    assert host.run("--pin", "../9") == 2 and "is no version such as" in host.said
+
+
+def test_halt_comes_with_the_signed_targets(host):
+    host.offer("9.1")
+    host.offer("9.2", rollout={"percent": 100, "halt": True})
+    assert host.apply() == 0 and host.named("current") == "9.1", host.said
+    host.held()
+    assert host.apply() == 0 and "9.2 is there, but its rollout was halted" in host.said
+    host.offer("9.3", rollout="soon")
+    assert host.apply() == 0 and "9.3 is there, but what it says of its rollout is not known" in host.said
+    assert host.named("current") == "9.1"
+
+
+def test_percentage_and_canary(host):
+    automatic = ["--automatic", "--jitter", "0s"]
+    host.offer("9.1", rollout={"percent": 0})
+    assert host.apply(*automatic) == 0 and host.said == "" and host.named("current") == "0.0.1"
+    assert host.online("--check", *automatic) == 0 and "it goes to 0% of the hosts so far" in host.said
+    assert host.apply(*automatic, "--canary") == 0 and host.named("current") == "9.1", host.said
+    host.held()
+    host.offer("9.2", rollout={"percent": 100})
+    assert host.apply(*automatic) == 0 and host.named("current") == "9.2", host.said
+
+
+def test_automatic_keeps_to_its_window_and_says_nothing_of_nothing(host):
+    closed = time.strftime("%a 00:00-00:00", time.localtime(time.time() + 3 * 86400))
+    host.offer("9.1")
+    host.repository.requests.clear()
+    assert host.apply("--automatic", "--jitter", "0s", "--window", closed) == 0 and host.said == ""
+    assert host.repository.requests == [] and host.named("current") == "0.0.1"
+    assert host.run("--apply", "--automatic") == 0 and host.said == ""
+    assert host.apply("--automatic", "--jitter", "0s", "--window", "at night") == 2 and "02:00-04:00" in host.said
+    assert host.run("--hold") == 0 and host.apply("--automatic", "--jitter", "0s") == 0 and host.said == ""
+
+
+def test_configuration_file(host, tmp_path):
+    file = tmp_path / "update.yaml"
+    file.write_text(f"metadata_url: {host.server.url}/metadata\nchannel: beta\n")
+    host.offer("9.1", channel="beta")
+    assert host.run("--config", file, "--apply") == 0 and host.named("current") == "9.1", host.said
+    file.write_text("chanel: beta\n")
+    assert host.run("--config", file, "--check") == 2 and "chanel" in host.said
+    # The way back asks for none.
+    assert host.run("--config", file, "--rollback") == 0, host.said
+
+
+def test_a_damaged_memory_is_not_taken_for_an_empty_one(host):
+    host.offer("9.1")
+    (host.trusted / "state").write_text('{"hold":fal')
+    assert host.apply() == 1 and "damaged; remove it to begin anew" in host.said
+    assert host.versions() == ["0.0.1"]
+
+
+def test_one_at_a_time(host):
+    host.offer("9.1")
+    with open(host.library / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert host.apply() == 1 and "another update is at work" in host.said
+    assert host.apply() == 0, host.said

@@ -526,7 +526,7 @@ static void attack_new_root_not_by_itself(void **state)
 
 static int pick(struct world *world, const char *running, char out[64])
 {
-	const struct tuf_wanted wanted = {"tracer", "stable", "x86_64", running};
+	const struct tuf_wanted wanted = {"tracer", "stable", "x86_64", running, NULL, NULL};
 	const struct tuf_source source = world_source(world);
 	struct tuf_target target = {0};
 	struct tuf_client client;

@@ -96,7 +96,8 @@ static void writer_statements_close(struct sqlite_store *store)
 
 static int writer_open(struct sqlite_store *store, struct store_error *error)
 {
-	int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | (store->options.create ? SQLITE_OPEN_CREATE : 0);
+	int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_URI |
+		    (store->options.create ? SQLITE_OPEN_CREATE : 0);
 	int status;
 
 	if (sqlite3_open_v2(store->path, &store->db, flags, sqlite_log_vfs()) != SQLITE_OK)
@@ -160,11 +161,14 @@ static int sqlite_open(const char *directory, const struct store_options *option
 		       struct store_error *error)
 {
 	struct sqlite_store *store;
+	const char *before;
 	int status;
 
 	sql_sqlite_setup(); // -EBUSY when something used SQLite before: then only its memory limits do not hold
 	store = calloc(1, sizeof(*store));
-	if (!store || asprintf(&store->path, "%s/lake.db", directory) < 0) {
+	// A path that begins with "file:" would be read as a URI.
+	before = strncmp(directory, "file:", 5) ? "" : "./";
+	if (!store || asprintf(&store->path, "%s%s/lake.db", before, directory) < 0) {
 		free(store);
 		return store_fail(error, -ENOMEM, "out of memory");
 	}

@@ -146,6 +146,8 @@ int sqlite_partition_load(struct sqlite_store *store, struct store_error *error)
 // Begins a new one inside the transaction.
 int sqlite_partition_new(struct sqlite_store *store, uint64_t day, struct store_error *error);
 int sqlite_partition_drop(sqlite3 *db, uint64_t no, struct store_error *error);
+// The table of ended processes with its index, as a partition has it.
+void sqlite_processes_table(struct buf *sql, const char *name);
 // The view `processes` over all partitions.
 int sqlite_view(sqlite3 *db, struct store_error *error);
 
@@ -167,7 +169,7 @@ int living_sample(struct sqlite_store *store, struct lake_batch *batch, const st
 // Once for a connection, before process_statements().
 int ended_begin(struct sqlite_store *store, struct store_error *error);
 void ended_free(struct sqlite_store *store); // after the connection
-// A row of processes_N, with the next id. It is written by ended_flush(), which comes before the batch's rows go.
+// A row of processes_N, with the next id. It is copied; ended_flush() comes before the transaction ends.
 int ended_add(struct sqlite_store *store, const struct lake_row *row, uint64_t context, struct store_error *error);
 int ended_flush(struct sqlite_store *store, struct store_error *error);
 void ended_forget(struct sqlite_store *store);

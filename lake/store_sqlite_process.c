@@ -61,8 +61,9 @@ int process_statements(struct sqlite_store *store, struct store_error *error)
 	insert_context_sql(&sql, store->partition.no);
 	if (status == 0)
 		status = prepare_buf(store, &sql, &store->dictionary.insert_context, error);
-	// Or fail: what an unfinished statement wrote goes with the transaction, so it needs no journal of its own.
-	buf_printf(&sql, "INSERT OR FAIL INTO processes_%llu SELECT * FROM ended",
+	// Or rollback: what an unfinished statement wrote goes with the transaction, so it needs no journal of its own.
+	// Anything but all columns of a whole table, and SQLite would take the rows apart.
+	buf_printf(&sql, "INSERT OR ROLLBACK INTO processes_%llu SELECT * FROM arrived.ended",
 		   (unsigned long long)store->partition.no);
 	if (status == 0)
 		status = prepare_buf(store, &sql, &store->process_insert, error);

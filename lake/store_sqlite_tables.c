@@ -202,10 +202,27 @@ int sqlite_tables(sqlite3 *db, struct store_error *error)
 
 // --- partitions ---------------------------------------------------------------------------
 
+void sqlite_processes_table(struct buf *sql, const char *name)
+{
+	const struct schema_entity *entity = &schema_entities[ENTITY_PROCESSES];
+
+	buf_printf(sql, "CREATE TABLE %s(id INTEGER PRIMARY KEY, context INTEGER", name);
+	for (unsigned i = 0; i < entity->column_count; i++) {
+		enum process_place place = process_place(i);
+
+		if (place == PLACE_ROW || place == PLACE_ROW_DICTIONARY)
+			buf_printf(sql, ", %s INTEGER", entity->columns[i].name);
+		else if (place == PLACE_ROW_TEXT || place == PLACE_ROW_IMAGES)
+			buf_printf(sql, ", %s", entity->columns[i].name);
+	}
+	buf_printf(sql, ");CREATE INDEX %s_context ON %s(context);", name, name);
+}
+
 static void partition_tables(struct buf *sql, uint64_t partition)
 {
 	const struct schema_entity *entity = &schema_entities[ENTITY_PROCESSES];
 	unsigned long long no = partition;
+	char name[40];
 
 	buf_printf(sql, "CREATE TABLE texts_%llu(no INTEGER PRIMARY KEY, text TEXT);", no);
 	buf_printf(sql, "CREATE TABLE contexts_%llu(no INTEGER PRIMARY KEY, hosts_id INTEGER", no);
@@ -216,16 +233,8 @@ static void partition_tables(struct buf *sql, uint64_t partition)
 			buf_printf(sql, ", %s INTEGER", entity->columns[i].name);
 	}
 	buf_printf(sql, ");CREATE INDEX contexts_%llu_run ON contexts_%llu(run_id,task_id);", no, no);
-	buf_printf(sql, "CREATE TABLE processes_%llu(id INTEGER PRIMARY KEY, context INTEGER", no);
-	for (unsigned i = 0; i < entity->column_count; i++) {
-		enum process_place place = process_place(i);
-
-		if (place == PLACE_ROW || place == PLACE_ROW_DICTIONARY)
-			buf_printf(sql, ", %s INTEGER", entity->columns[i].name);
-		else if (place == PLACE_ROW_TEXT || place == PLACE_ROW_IMAGES)
-			buf_printf(sql, ", %s", entity->columns[i].name);
-	}
-	buf_printf(sql, ");CREATE INDEX processes_%llu_context ON processes_%llu(context);", no, no);
+	snprintf(name, sizeof(name), "processes_%llu", no);
+	sqlite_processes_table(sql, name);
 }
 
 int sqlite_partition_new(struct sqlite_store *store, uint64_t day, struct store_error *error)

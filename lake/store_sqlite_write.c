@@ -196,8 +196,6 @@ static int batch_store(struct sqlite_store *store, struct lake_batch *batch, str
 	if (status == 0)
 		status = gathered_flush(store, error);
 	if (status == 0)
-		status = ended_flush(store, error);
-	if (status == 0)
 		status = aggregate_batch(store, batch, batch->last, records, lost, error);
 	if (status == 0)
 		status = cursor_set(store, batch, batch->last, error);
@@ -244,6 +242,8 @@ int sqlite_write(struct store *base, struct lake_batch *const *batches, size_t c
 	status = partition_choose(store, batches[0]->received_ns, error);
 	for (size_t i = 0; status == 0 && i < count; i++)
 		status = batch_store(store, batches[i], &results[i], error);
+	if (status == 0)
+		status = ended_flush(store, error);
 	if (status == 0)
 		status = amounts_flush(store, error);
 	if (status == 0)

@@ -4,7 +4,10 @@
 // each group durable before the next. The bodies are made before the clock starts and come again and again from other
 // hosts, so making them costs nothing while it runs.
 //
-//	store_speed DIR SECONDS [RECORDS_A_BODY [BODIES]]
+//	store_speed DIR SECONDS [RECORDS_A_BODY [BODIES [AT_MOST]]]
+//
+// AT_MOST so many batches are sent, however long that takes: what a record costs in instructions is seen with
+// valgrind --tool=callgrind --fair-sched=yes store_speed DIR 1000 2000 8 60.
 
 #include <pthread.h>
 #include <sodium.h>
@@ -36,7 +39,7 @@ struct body {
 struct speed {
 	struct body *bodies;
 	unsigned body_count;
-	uint64_t until_ns;
+	uint64_t until_ns, at_most; // batches
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	struct lake_batch queue[QUEUE]; // filled at head, stored from tail
@@ -136,7 +139,7 @@ static void *decoder(void *data)
 
 	prctl(PR_SET_NAME, "decode");
 
-	for (uint64_t n = 0; clock_boot_ns() < speed->until_ns; n++) {
+	for (uint64_t n = 0; n < speed->at_most && clock_boot_ns() < speed->until_ns; n++) {
 		struct lake_batch *batch;
 
 		pthread_mutex_lock(&speed->lock);
@@ -239,10 +242,11 @@ int main(int argc, char **argv)
 	char url[512];
 
 	if (argc < 3) {
-		fprintf(stderr, "usage: store_speed DIR SECONDS [RECORDS_A_BODY [BODIES]]\n");
+		fprintf(stderr, "usage: store_speed DIR SECONDS [RECORDS_A_BODY [BODIES [AT_MOST]]]\n");
 		return 2;
 	}
 	speed.body_count = argc > 4 ? (unsigned)strtoul(argv[4], NULL, 10) : 32;
+	speed.at_most = argc > 5 ? strtoull(argv[5], NULL, 10) : UINT64_MAX;
 	speed.bodies = calloc(speed.body_count, sizeof(*speed.bodies));
 	for (unsigned i = 0; i < speed.body_count; i++)
 		body_make(&speed.bodies[i], records, i);

@@ -17,8 +17,6 @@
 #include "core/base/cleanup.h"
 #include "core/base/fs.h"
 
-#define DIRECTORY "/var/lib/tracer/update"
-
 static int refuse(int error, const char *what, const char *why)
 {
 	char safe[TUF_WHY_SIZE * 2], whole[TUF_WHY_SIZE];
@@ -324,7 +322,7 @@ static int verify(const char *file, const char *directory, const char *root_file
 
 int command_bundle(int argc, char **argv)
 {
-	const char *directory = DIRECTORY, *root = NULL, *verb;
+	const char *directory = UPDATE_DIRECTORY, *root = NULL, *verb;
 	struct args args = args_of("bundle", argc, argv);
 
 	while (args_next(&args)) {

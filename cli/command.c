@@ -276,9 +276,12 @@ const struct command commands[] = {
 		.usage = "[--json]",
 		.description = "Asks the running collector for its modules and why one failed, its "
 			       "rates and losses, the "
-			       "spool's accounting, and the CPU and memory it uses itself.",
-		.options = OPTIONS({"json", 'j', NULL, "The collector's own JSON object"},
-				   {"socket", 0, "FILE", "The collector's status socket"}),
+			       "spool's accounting, and the CPU and memory it uses itself. Announces what "
+			       "updates need and soon expires, 30, 14, 7 and 1 days before.",
+		.options = OPTIONS({"json", 'j', NULL, "The collector's own JSON object, and when updates expire"},
+				   {"socket", 0, "FILE", "The collector's status socket"},
+				   {"metadata-dir", 0, "DIR",
+				    "What updates trust, for its expiry (default: /var/lib/tracer/update)"}),
 		.examples = EXAMPLES({"tracer status", "For a person"},
 				     {"tracer status --json | jq .rings", "For a script"}),
 		.exits = EXITS({0, "It runs, every module works and nothing was lost"},

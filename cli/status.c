@@ -5,10 +5,13 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <time.h>
 #include <yyjson.h>
 
 #include "cli/command.h"
 #include "cli/ui.h"
+#include "cli/update.h"
 #include "core/base/cleanup.h"
 #include "core/status.h"
 
@@ -343,7 +346,42 @@ static void status_gaps(struct status_view *view, yyjson_val *root)
 			ui_style(&view->ui, UI_GOOD), ui_style(&view->ui, UI_PLAIN));
 }
 
-static int status_print(yyjson_val *root, bool quiet)
+static void status_update_line(void *context, const char *name, const char *text)
+{
+	const struct status_view *view = context;
+
+	status_label(view, name);
+	fprintf(view->ui.out, "%s%s%s\n", ui_style(&view->ui, UI_WARN), text, ui_style(&view->ui, UI_PLAIN));
+}
+
+// Only what expires: the collector goes on whatever becomes of updates, so it is no trouble of its.
+static void status_update(struct status_view *view, const char *directory)
+{
+	struct stat info;
+
+	if (stat(directory, &info) < 0)
+		return;
+	status_heading(view, "Updates");
+	if (!update_notice(directory, time(NULL), status_update_line, view))
+		fprintf(view->ui.out, "  nothing that is trusted expires within 30 days\n");
+}
+
+// The collector's own object, and a member that the collector does not look at.
+static void status_json(struct buf *text, const char *update_directory)
+{
+	struct json json = {.out = text, .comma = true};
+
+	while (text->length > 0 && text->data[text->length - 1] != '}')
+		text->length--;
+	text->length--;
+	update_notice_json(update_directory, time(NULL), &json);
+	json_close_object(&json);
+	json_end_line(&json);
+	if (buf_error(text) == 0)
+		fwrite(text->data, 1, text->length, stdout);
+}
+
+static int status_print(yyjson_val *root, const char *update_directory, bool quiet)
 {
 	struct status_view view = {0};
 	FILE *nowhere = quiet ? fopen("/dev/null", "we") : NULL;
@@ -358,6 +396,8 @@ static int status_print(yyjson_val *root, bool quiet)
 	status_spool(&view, yyjson_obj_get(root, "spool"));
 	status_stream(&view, root);
 	status_gaps(&view, root);
+	if (!quiet)
+		status_update(&view, update_directory);
 	if (nowhere)
 		fclose(nowhere);
 	return view.trouble ? EXIT_NO : EXIT_OK;
@@ -382,7 +422,7 @@ int command_status(int argc, char **argv)
 {
 	struct args args = args_of("status", argc, argv);
 	CLEANUP(buf_free) struct buf text = BUF_INIT;
-	const char *path = STATUS_SOCKET;
+	const char *path = STATUS_SOCKET, *update_directory = UPDATE_DIRECTORY;
 	yyjson_doc *document;
 	bool json = false;
 	int error, code;
@@ -390,6 +430,7 @@ int command_status(int argc, char **argv)
 	while (args_next(&args)) {
 		json |= args_is(&args, "json");
 		path = args_is(&args, "socket") ? args.value : path;
+		update_directory = args_is(&args, "metadata-dir") ? args.value : update_directory;
 	}
 	if (args.exit_code >= 0)
 		return args.exit_code;
@@ -406,9 +447,9 @@ int command_status(int argc, char **argv)
 		yyjson_doc_free(document);
 		return EXIT_USAGE;
 	}
-	if (json)
-		fwrite(text.data, 1, text.length, stdout);
-	code = status_print(yyjson_doc_get_root(document), json);
+	code = status_print(yyjson_doc_get_root(document), update_directory, json);
 	yyjson_doc_free(document);
+	if (json)
+		status_json(&text, update_directory);
 	return code;
 }

@@ -21,8 +21,6 @@
 #include "updater/target.h"
 #include "version.h"
 
-#define DIRECTORY "/var/lib/tracer/update"
-
 int update_refuse(int error, const char *why)
 {
 	char safe[TUF_WHY_SIZE * 2];
@@ -409,7 +407,7 @@ static int run(struct update *update, struct args *args, const char *config_file
 	update_library(update);
 	// The way back asks for no configuration.
 	if (update->status)
-		return update_status(update->directory, time(NULL), update->json);
+		return update_status(update->directory, update->library, time(NULL), update->json);
 	if (update->rollback)
 		return update_rollback(update);
 	if (settings)
@@ -425,7 +423,7 @@ static int run(struct update *update, struct args *args, const char *config_file
 
 int command_update(int argc, char **argv)
 {
-	struct update update = {.directory = DIRECTORY,
+	struct update update = {.directory = UPDATE_DIRECTORY,
 				.client = {.lock_fd = -1},
 				.source = {.bundle = {.fd = -1}},
 				.versions = VERSIONS_INIT};

@@ -2,6 +2,7 @@
 // Between the files of `tracer update`.
 #pragma once
 
+#include "core/base/json.h"
 #include "core/config.h"
 #include "updater/client.h"
 #include "updater/bundle.h"
@@ -106,4 +107,11 @@ int update_settings(struct update *update);
 const char *update_container(void);
 
 // What the directory holds and when it expires, for people or as JSON. Returns an exit code.
-int update_status(const char *directory, int64_t now_s, bool json);
+int update_status(const char *directory, const char *library, int64_t now_s, bool json);
+
+#define UPDATE_DIRECTORY "/var/lib/tracer/update"
+
+// For `tracer status`: what of the trusted metadata expires within 30 days, or has. false: nothing, or no updates here.
+bool update_notice(const char *directory, int64_t now_s, void (*say)(void *context, const char *name, const char *text),
+		   void *context);
+void update_notice_json(const char *directory, int64_t now_s, struct json *json); // a member "update"

@@ -1,19 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-// `tracer update --status`: what is trusted and until when. Reads only; a file that cannot be read is shown as such
-// and hides no other.
+// `tracer update --status`, and what `tracer status` says of updates: what is trusted and until when, what is
+// what is on trial, held, pinned and bad. Reads only; a file that cannot be read is shown as such and hides no other.
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 
 #include "cli/command.h"
+#include "cli/ui.h"
 #include "cli/update.h"
 #include "core/base/cleanup.h"
 #include "core/base/fs.h"
 #include "core/base/json.h"
 
 enum { DAY_S = 86400 };
+
+struct expiry {
+	bool known;
+	uint64_t version;
+	int64_t expires_s, left_s;
+	char why[TUF_WHY_SIZE]; // not known
+};
 
 // The step of 30, 14, 7 and 1 days that is reached; 0: none yet. 1 also for what has expired.
 static unsigned announced(int64_t left_s)
@@ -26,78 +35,243 @@ static unsigned announced(int64_t left_s)
 	return 0;
 }
 
-static void say(const char *name, const struct tuf_metadata *metadata, int64_t left_s)
+static void when(char out[32], int64_t time_s)
 {
-	char when[32];
 	struct tm parts;
-	time_t expires = metadata->expires_s;
+	time_t time = time_s;
 
-	if (!gmtime_r(&expires, &parts) || !strftime(when, sizeof(when), "%Y-%m-%d %H:%M UTC", &parts))
-		snprintf(when, sizeof(when), "?");
-	printf("%-10s version %llu, %s %s", name, (unsigned long long)metadata->version,
-	       left_s > 0 ? "until" : "EXPIRED since", when);
-	if (left_s > 0 && announced(left_s))
-		printf(": EXPIRES in %lld days", (long long)(left_s / DAY_S));
-	printf("\n");
+	if (!gmtime_r(&time, &parts) || !strftime(out, 32, "%Y-%m-%d %H:%M UTC", &parts))
+		snprintf(out, 32, "?");
 }
 
-static void say_json(struct json *json, const char *name, const struct tuf_metadata *metadata, int64_t left_s)
-{
-	json_key(json, name);
-	json_open_object(json);
-	json_put_u64(json, "version", metadata->version);
-	json_put_i64(json, "expires_unix_s", metadata->expires_s);
-	json_put_bool(json, "expired", left_s <= 0);
-	json_put_u64(json, "announced_days", announced(left_s));
-	json_close_object(json);
-}
-
-static int read_one(const char *directory, enum tuf_type type, struct tuf_metadata *ret_metadata,
-		    char why[TUF_WHY_SIZE])
+static void read_one(const char *directory, enum tuf_type type, int64_t now_s, struct expiry *expiry)
 {
 	CLEANUP(buf_free) struct buf bytes = BUF_INIT;
+	struct tuf_metadata metadata = {0};
 	char path[PATH_MAX];
 	int result;
 
+	*expiry = (struct expiry){.known = false};
 	snprintf(path, sizeof(path), "%s/%s.json", directory, tuf_type_names[type]);
 	result = fs_read(path, TUF_TARGETS_BYTES, &bytes);
 	if (result < 0)
-		return tuf_fail(why, result, "%s", strerror(-result));
-	return tuf_metadata_parse(bytes.data, bytes.length, type, ret_metadata, why);
+		tuf_fail(expiry->why, result, "%s", strerror(-result));
+	else
+		result = tuf_metadata_parse(bytes.data ? bytes.data : "", bytes.length, type, &metadata, expiry->why);
+	if (result < 0)
+		return;
+	expiry->known = true;
+	expiry->version = metadata.version;
+	expiry->expires_s = metadata.expires_s;
+	expiry->left_s = metadata.expires_s - now_s;
+	tuf_metadata_free(&metadata);
 }
 
-int update_status(const char *directory, int64_t now_s, bool as_json)
+static void say_expiry(char *out, size_t size, const struct expiry *expiry)
+{
+	char date[32];
+	int length;
+
+	when(date, expiry->expires_s);
+	length = snprintf(out, size, "version %llu, %s %s", (unsigned long long)expiry->version,
+			  expiry->left_s > 0 ? "until" : "EXPIRED since", date);
+	if (expiry->left_s > 0 && announced(expiry->left_s))
+		snprintf(out + length, size - (size_t)length, ": EXPIRES in %lld days",
+			 (long long)(expiry->left_s / DAY_S));
+}
+
+static void put_expiry(struct json *json, const char *name, const struct expiry *expiry)
+{
+	if (!expiry->known) {
+		json_put_null(json, name);
+		return;
+	}
+	json_key(json, name);
+	json_open_object(json);
+	json_put_u64(json, "version", expiry->version);
+	json_put_i64(json, "expires_unix_s", expiry->expires_s);
+	json_put_bool(json, "expired", expiry->left_s <= 0);
+	json_put_u64(json, "announced_days", announced(expiry->left_s));
+	json_close_object(json);
+}
+
+// ---- in `tracer status` --------------------------------------------------------------------------------------------
+
+bool update_notice(const char *directory, int64_t now_s, void (*say)(void *context, const char *name, const char *text),
+		   void *context)
+{
+	struct stat info;
+	bool any = false;
+
+	if (stat(directory, &info) < 0)
+		return false;
+	for (int type = 0; type < TUF_TYPES; type++) {
+		struct expiry expiry;
+		char text[128];
+
+		read_one(directory, (enum tuf_type)type, now_s, &expiry);
+		if (!expiry.known || !announced(expiry.left_s))
+			continue;
+		say_expiry(text, sizeof(text), &expiry);
+		say(context, tuf_type_names[type], text);
+		any = true;
+	}
+	return any;
+}
+
+void update_notice_json(const char *directory, int64_t now_s, struct json *json)
+{
+	struct stat info;
+
+	if (stat(directory, &info) < 0) {
+		json_put_null(json, "update");
+		return;
+	}
+	json_key(json, "update");
+	json_open_object(json);
+	for (int type = 0; type < TUF_TYPES; type++) {
+		struct expiry expiry;
+
+		read_one(directory, (enum tuf_type)type, now_s, &expiry);
+		put_expiry(json, tuf_type_names[type], &expiry);
+	}
+	json_close_object(json);
+}
+
+// ---- this host -----------------------------------------------------------------------------------------------------
+
+struct host {
+	char current[VERSIONS_NAME_SIZE], previous[VERSIONS_NAME_SIZE]; // "": none
+	struct update_state state;
+	int error; // of reading the state
+};
+
+static void read_host(const char *directory, const char *library, struct host *host)
+{
+	struct versions versions = VERSIONS_INIT;
+	char why[VERSIONS_WHY_SIZE];
+
+	*host = (struct host){.error = 0};
+	host->error = update_state_read(directory, &host->state);
+	if (versions_open(library, &versions, why) == 0) {
+		(void)versions_named(&versions, VERSIONS_CURRENT, host->current);
+		(void)versions_named(&versions, VERSIONS_PREVIOUS, host->previous);
+	}
+	versions_close(&versions);
+}
+
+static bool on_trial(const struct host *host)
+{
+	return host->state.trial.on && strcmp(host->state.trial.version, host->current) == 0;
+}
+
+static void say_text(const char *name, const char *text)
+{
+	char safe[2 * UPDATE_REASON_SIZE];
+
+	ui_escape(safe, sizeof(safe), text);
+	printf("%-10s %s\n", name, safe);
+}
+
+static void say_host(const struct host *host)
+{
+	const struct update_state *state = &host->state;
+	char text[UPDATE_REASON_SIZE + 2 * VERSIONS_NAME_SIZE + 64], date[32];
+
+	if (host->current[0]) {
+		snprintf(text, sizeof(text), "%s%s%s%s%s", host->current, on_trial(host) ? ", on trial" : "",
+			 host->previous[0] ? "; before it " : "", host->previous,
+			 host->previous[0] ? ", which --rollback goes back to" : "");
+		say_text("installed", text);
+	}
+	if (host->error < 0) {
+		say_text("state",
+			 host->error == -EBADMSG ? "damaged: remove it to begin anew" : strerror(-host->error));
+		return;
+	}
+	if (state->rules[0])
+		say_text("rules", state->rules);
+	if (state->hold)
+		say_text("held", "nothing is installed until --unhold");
+	if (state->pin[0])
+		say_text("pinned", state->pin);
+	for (size_t i = 0; i < state->bad_count; i++) {
+		when(date, state->bad[i].at_s);
+		snprintf(text, sizeof(text), "%s, since %s: %s", state->bad[i].version, date, state->bad[i].reason);
+		say_text("bad", text);
+	}
+	if (state->last.action[0]) {
+		when(date, state->last.at_s);
+		snprintf(text, sizeof(text), "%s %s, %s: %s%s%s", state->last.action, state->last.version, date,
+			 state->last.outcome, state->last.reason[0] ? ", " : "", state->last.reason);
+		say_text("last", text);
+	}
+}
+
+static void put_text(struct json *json, const char *key, const char *text)
+{
+	json_put_string(json, key, text[0] ? text : NULL);
+}
+
+static void put_host(struct json *json, const struct host *host)
+{
+	const struct update_state *state = &host->state;
+
+	json_key(json, "host");
+	json_open_object(json);
+	put_text(json, "installed", host->current);
+	put_text(json, "previous", host->previous);
+	json_put_bool(json, "on_trial", on_trial(host));
+	json_put_bool(json, "damaged", host->error < 0);
+	put_text(json, "rules", state->rules);
+	json_put_bool(json, "hold", state->hold);
+	put_text(json, "pin", state->pin);
+	json_key(json, "bad");
+	json_open_array(json);
+	for (size_t i = 0; i < state->bad_count; i++) {
+		json_open_object(json);
+		put_text(json, "version", state->bad[i].version);
+		put_text(json, "reason", state->bad[i].reason);
+		json_put_i64(json, "at_unix_s", state->bad[i].at_s);
+		json_close_object(json);
+	}
+	json_close_array(json);
+	put_text(json, "last_action", state->last.action);
+	put_text(json, "last_version", state->last.version);
+	put_text(json, "last_outcome", state->last.outcome);
+	put_text(json, "last_reason", state->last.reason);
+	json_close_object(json);
+}
+
+int update_status(const char *directory, const char *library, int64_t now_s, bool as_json)
 {
 	CLEANUP(buf_free) struct buf text = BUF_INIT;
 	struct json json = json_to(&text);
-	char why[TUF_WHY_SIZE];
+	struct host host;
 	int code = EXIT_OK;
 
+	read_host(directory, library, &host);
 	json_open_object(&json);
 	for (int type = 0; type < TUF_TYPES; type++) {
-		struct tuf_metadata metadata = {0};
 		const char *name = tuf_type_names[type];
-		int64_t left_s;
+		struct expiry expiry;
+		char line[128];
 
-		if (read_one(directory, type, &metadata, why) < 0) {
-			json_put_null(&json, name);
-			if (!as_json)
-				printf("%-10s none: %s\n", name, why);
+		read_one(directory, (enum tuf_type)type, now_s, &expiry);
+		put_expiry(&json, name, &expiry);
+		if (expiry.known)
+			say_expiry(line, sizeof(line), &expiry);
+		if (!as_json)
+			printf("%-10s %s%s\n", name, expiry.known ? "" : "none: ", expiry.known ? line : expiry.why);
+		if (!expiry.known || expiry.left_s <= 0)
 			code = EXIT_NO;
-			continue;
-		}
-		left_s = metadata.expires_s - now_s;
-		if (left_s <= 0)
-			code = EXIT_NO;
-		if (as_json)
-			say_json(&json, name, &metadata, left_s);
-		else
-			say(name, &metadata, left_s);
-		tuf_metadata_free(&metadata);
 	}
+	put_host(&json, &host);
 	json_close_object(&json);
 	json_end_line(&json);
-	if (as_json && buf_error(&text) == 0)
+	if (!as_json)
+		say_host(&host);
+	else if (buf_error(&text) == 0)
 		fwrite(text.data, 1, text.length, stdout);
 	return code;
 }

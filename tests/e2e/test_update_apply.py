@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from harness.tracer import BINARY
-from harness.tuf_repository import Client, Repository
+from harness.tuf_repository import Client, Repository, in_days
 
 MACHINE = platform.machine()
 
@@ -245,3 +245,42 @@ def test_one_at_a_time(host):
         fcntl.flock(lock, fcntl.LOCK_EX)
         assert host.apply() == 1 and "another update is at work" in host.said
     assert host.apply() == 0, host.said
+
+
+def test_status_tells_of_this_host(host):
+    host.offer("9.1")
+    host.offer("9.2", rollout={"halt": True})
+    assert host.apply() == 0 and host.run("--status", "--json") == 0, host.said
+    said = json.loads(host.said)["host"]
+    assert (said["installed"], said["previous"], said["on_trial"], said["last_outcome"]) == ("9.1", "0.0.1", True, "on trial")
+    assert host.run("--rollback") == 0 and host.run("--hold") == 0 and host.run("--pin", "9.1") == 0
+    assert host.run("--status") == 0
+    lines = dict(line.split(None, 1) for line in host.said.splitlines())
+    assert lines["installed"] == "0.0.1" and lines["pinned"] == "9.1" and "--unhold" in lines["held"]
+    assert lines["bad"].startswith("9.1, since 20") and lines["bad"].endswith("rolled back by hand")
+    assert lines["last"].startswith("rollback 9.1, ") and "rolled back" in lines["last"]
+
+
+def test_the_collectors_status_announces_expiry(host, tmp_path):
+    for role, days in (("timestamp", 0.5), ("snapshot", 13), ("targets", 29)):
+        host.repository.roles[role].signed.expires = in_days(days)
+    host.repository.release()
+    assert host.refresh() == 0, host.said
+    socket = tmp_path / "status"
+    collector = subprocess.Popen([BINARY, "collect", "--source", "proc", "--spool", tmp_path / "spool", "--status-socket", socket,
+                                  "--status-processes-socket", ""], stderr=subprocess.DEVNULL)
+    try:
+        deadline = time.monotonic() + 30
+        while not socket.exists():
+            assert time.monotonic() < deadline and collector.poll() is None
+            time.sleep(0.05)
+        status = [BINARY, "status", "--socket", socket, "--metadata-dir", host.trusted]
+        text = subprocess.run(status, capture_output=True, text=True).stdout
+        assert "Updates" in text and "EXPIRES in 0 days" in text and "EXPIRES in 12 days" in text and "EXPIRES in 28 days" in text
+        said = json.loads(subprocess.run([*status, "--json"], capture_output=True, text=True).stdout)
+        assert said["kind"] == "status"
+        assert {role: entry["announced_days"] for role, entry in said["update"].items()} == {
+            "root": 0, "timestamp": 1, "snapshot": 14, "targets": 30}
+    finally:
+        collector.terminate()
+        collector.wait(30)

@@ -76,7 +76,7 @@ static void look(const struct buf *bytes, enum tuf_type type)
 		MUST(tuf_verify(&again, tuf_root_keys(&again), tuf_root_role(&again, TUF_ROOT), "it", why) == -EKEYREJECTED);
 	}
 	if (type == TUF_TARGETS) {
-		const struct tuf_wanted wanted = {"tracer", "stable", "x86_64", "1.0"};
+		const struct tuf_wanted wanted = {"tracer", "stable", "x86_64", "1.0", NULL, NULL};
 		struct tuf_client client = {.directory = "/nonexistent", .lock_fd = -1};
 		struct tuf_target target = {0};
 		const char *path;

@@ -8,14 +8,19 @@ MAKEFLAGS += --no-builtin-rules
 .SUFFIXES:
 .SECONDARY:
 
+# Another machine than this one: ARCH=aarch64, with that compiler (./build.sh sees to it).
+HERE := $(shell uname -m)
+ARCH ?= $(HERE)
+CROSS := $(if $(filter $(HERE),$(ARCH)),,$(ARCH)-linux-gnu-)
 ifeq ($(origin CC),default)
-CC := gcc
+CC := $(CROSS)gcc
 endif
+AR := $(CROSS)ar
 BPF_CLANG ?= clang-19
 LLVM_STRIP ?= llvm-strip-19
 CLANG_FORMAT ?= clang-format-19
 BPFTOOL ?= $(firstword $(wildcard /usr/sbin/bpftool /sbin/bpftool) bpftool)
-STRIP ?= strip
+STRIP ?= $(CROSS)strip
 DEPS ?= build/deps
 B := build
 # V=1 shows the whole commands.
@@ -57,7 +62,6 @@ LIB_OBJS := $(filter-out $(B)/obj/core/main.o,$(OBJS))
 
 # ---- flags -----------------------------------------------------------------------------------
 
-ARCH ?= $(shell uname -m)
 BPF_ARCH := $(if $(filter x86_64,$(ARCH)),x86,$(if $(filter aarch64,$(ARCH)),arm64,$(ARCH)))
 ROOT := $(CURDIR)
 
@@ -167,7 +171,7 @@ $(B)/obj/gen/%.o: $(B)/gen/%.c Makefile | $(GEN_H)
 $(B)/libtracer.a: $(LIB_OBJS) $(B)/obj/objects.list
 	@rm -f $@
 	$(call say,AR)
-	$(Q)ar Drcs $@ $(LIB_OBJS)
+	$(Q)$(AR) Drcs $@ $(LIB_OBJS)
 
 $(B)/tracer.debug: $(OBJS) $(B)/obj/objects.list
 	$(call say,LINK)
@@ -194,7 +198,7 @@ ASAN_OBJS := $(LIB_OBJS:$(B)/obj/%=$(B)/asan/obj/%)
 $(B)/asan/libtracer.a: $(ASAN_OBJS) $(B)/obj/objects.list
 	@rm -f $@
 	$(call say,AR)
-	$(Q)ar Drcs $@ $(ASAN_OBJS)
+	$(Q)$(AR) Drcs $@ $(ASAN_OBJS)
 $(B)/asan/tracer: $(ASAN_OBJS) $(B)/asan/obj/core/main.o
 	$(call say,LINK)
 	$(Q)$(call LINK_HOST,$^) -o $@
@@ -259,7 +263,7 @@ $(B)/fuzz/obj/%.o: %.c Makefile | $(GEN_H)
 	$(Q)$(BPF_CLANG) $(CFLAGS_FUZZ) -MD -MP -c $< -o $@
 $(B)/fuzz/libtracer.a: $(FUZZ_OBJS) $(B)/obj/objects.list
 	@rm -f $@
-	$(Q)ar Drcs $@ $(FUZZ_OBJS)
+	$(Q)$(AR) Drcs $@ $(FUZZ_OBJS)
 $(B)/fuzz/fuzz_%: tests/fuzz/fuzz_%.c $(B)/fuzz/libtracer.a Makefile
 	$(call say,FUZZ)
 	$(Q)$(BPF_CLANG) $(CFLAGS_FUZZ) -Wno-missing-prototypes -fsanitize=fuzzer $< $(B)/fuzz/libtracer.a \

@@ -27,6 +27,7 @@ Options:
 
 Environment:
   CC                  C compiler for the binary: gcc (default) or clang
+  ARCH                machine that it is for: this one (default), x86_64 or aarch64; another has a build/ of its own
   JOBS                parallel jobs (default: one for each core)
   TRACER_DEPS_CACHE   folder that keeps built third-party libraries between clones
 
@@ -41,12 +42,19 @@ EOF
 
 ROOT=$(cd "$(dirname "$0")" && pwd)
 cd "$ROOT"
-export CC=${CC:-gcc} JOBS=${JOBS:-$(nproc)}
+ARCH=${ARCH:-$(uname -m)} cross=''
+[ "$ARCH" = "$(uname -m)" ] || cross=$ARCH-linux-gnu-
+export ARCH CC=${CC:-${cross}gcc} JOBS=${JOBS:-$(nproc)}
 # Not for what is started from here: tracer takes TRACER_* for its options.
 deps_cache=${TRACER_DEPS_CACHE:-}
 unset TRACER_DEPS_CACHE
 
 BUILD_PACKAGES="gcc libc6-dev linux-libc-dev binutils make clang-19 llvm-19 bpftool dpkg-dev patch tcl xz-utils bzip2 ca-certificates"
+
+case $cross in
+aarch64-*) BUILD_PACKAGES="$BUILD_PACKAGES gcc-aarch64-linux-gnu linux-libc-dev-arm64-cross" ;;
+x86_64-*) BUILD_PACKAGES="$BUILD_PACKAGES gcc-x86-64-linux-gnu linux-libc-dev-amd64-cross" ;;
+esac
 
 say() { printf 'build: %s\n' "$*"; }
 die() { printf 'build: %s\n' "$1" >&2; exit "${2:-1}"; }
@@ -75,7 +83,7 @@ need_packages() {
 
 # Names this state of the third-party libraries: pins, recipes and compiler.
 deps_key() {
-	{ cat deps.lock deps/build.sh deps/*.h deps/certdata.awk; "$CC" --version; uname -m; } | sha256sum | cut -c1-16
+	{ cat deps.lock deps/build.sh deps/*.h deps/certdata.awk; "$CC" --version; printf '%s\n' "$ARCH"; } | sha256sum | cut -c1-16
 }
 
 # True when the libraries in $1 are of this key and, under --locked, of the pinned revisions only.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // `tracer bundle`: makes, lists and checks one. Making and checking are runs of the updater's own verifier in a
 // directory that is thrown away, so a bundle that is made is one that a host takes.
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -11,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cli/bundle.h"
 #include "cli/command.h"
 #include "cli/ui.h"
 #include "cli/update.h"
@@ -49,15 +51,17 @@ static int host_make(struct host *host)
 
 static void host_end(struct host *host)
 {
-	char path[PATH_MAX + 32];
+	DIR *listing;
 
 	tuf_close(&host->client);
 	if (!host->directory[0])
 		return;
-	for (int type = 0; type < TUF_TYPES; type++) {
-		snprintf(path, sizeof(path), "%s/%s.json", host->directory, tuf_type_names[type]);
-		unlink(path);
-	}
+	listing = opendir(host->directory);
+	for (struct dirent *entry; listing && (entry = readdir(listing));)
+		if (entry->d_name[0] != '.')
+			unlinkat(dirfd(listing), entry->d_name, 0);
+	if (listing)
+		closedir(listing);
 	rmdir(host->directory);
 }
 
@@ -87,31 +91,33 @@ static int on_check(void *context, const void *data, size_t length)
 	return tuf_check_add(context, data, length);
 }
 
-// Every target of targets.json: its bytes are there and right.
-static int each_target(struct host *host, struct update_source *source, size_t *ret_count, char why[TUF_WHY_SIZE])
+struct whole {
+	struct host *host;
+	struct update_source *source;
+	size_t count;
+	char *why;
+};
+
+// A target: its bytes are there and right.
+static int check_target(void *context, yyjson_val *key, yyjson_val *value)
 {
-	yyjson_val *targets = yyjson_obj_get(host->client.trusted[TUF_TARGETS].body, "targets"), *key, *value;
-	size_t at, count;
+	struct whole *whole = context;
+	char name[BUNDLE_NAME_SIZE] = "targets/";
+	struct tuf_target target = {0};
+	struct tuf_check check;
+	int result;
 
-	*ret_count = 0;
-	yyjson_obj_foreach(targets, at, count, key, value) {
-		char name[BUNDLE_NAME_SIZE] = "targets/";
-		struct tuf_target target = {0};
-		struct tuf_check check;
-		int result;
-
-		tuf_target_of(value, &target);
-		result = tuf_target_url(&host->client, &target, yyjson_get_str(key), name + 8, sizeof(name) - 8);
-		if (result == 0)
-			result = tuf_check_begin(target.length, target.hashes, &check);
-		if (result == 0)
-			result = update_source_get(source, name, target.length, on_check, &check, why);
-		if (result == 0)
-			result = tuf_check_end(&check);
-		if (result < 0)
-			return tuf_fail(why, result, "%s: missing, or not what the metadata describes", name);
-		(*ret_count)++;
-	}
+	tuf_target_of(value, &target);
+	result = tuf_target_url(&whole->host->client, &target, yyjson_get_str(key), name + 8, sizeof(name) - 8);
+	if (result == 0)
+		result = tuf_check_begin(target.length, target.hashes, &check);
+	if (result == 0)
+		result = update_source_get(whole->source, name, target.length, on_check, &check, whole->why);
+	if (result == 0)
+		result = tuf_check_end(&check);
+	if (result < 0)
+		return tuf_fail(whole->why, result, "%s: missing, or not what the metadata describes", name);
+	whole->count++;
 	return 0;
 }
 
@@ -165,9 +171,17 @@ static void unquote(const char *name, char *out)
 	*out = 0;
 }
 
-static int copy_target(const char *directory, const struct host *host, yyjson_val *key, yyjson_val *value, int out,
-		       char why[TUF_WHY_SIZE])
+struct making {
+	const char *directory;
+	const struct host *host;
+	int out;
+	char *why;
+};
+
+static int copy_target(void *context, yyjson_val *key, yyjson_val *value)
 {
+	const struct making *making = context;
+	char *why = making->why;
 	char name[BUNDLE_NAME_SIZE] = "targets/", plain[BUNDLE_NAME_SIZE], path[PATH_MAX], data[16384];
 	struct tuf_target target = {0};
 	CLEANUP(cleanup_close) int in = -1;
@@ -176,25 +190,26 @@ static int copy_target(const char *directory, const struct host *host, yyjson_va
 	int result;
 
 	tuf_target_of(value, &target);
-	result = tuf_target_url(&host->client, &target, yyjson_get_str(key), name + 8, sizeof(name) - 8);
+	result = tuf_target_url(&making->host->client, &target, yyjson_get_str(key), name + 8, sizeof(name) - 8);
 	if (result < 0)
 		return tuf_fail(why, result, "%s: the name is too long", yyjson_get_str(key));
 	unquote(name, plain);
-	if (strstr(plain, "/../") || (size_t)snprintf(path, sizeof(path), "%s/%s", directory, plain) >= sizeof(path))
+	if (strstr(plain, "/../") ||
+	    (size_t)snprintf(path, sizeof(path), "%s/%s", making->directory, plain) >= sizeof(path))
 		return tuf_fail(why, -EINVAL, "%s: no name of a file", plain);
 	in = open(path, O_RDONLY | O_CLOEXEC);
 	result = in < 0 ? -errno : tuf_check_begin(target.length, target.hashes, &check);
 	if (result == 0)
-		result = bundle_write_entry(out, name, target.length);
+		result = bundle_write_entry(making->out, name, target.length);
 	while (result == 0 && (got = read(in, data, sizeof(data))) > 0) {
 		result = tuf_check_add(&check, data, (size_t)got);
 		if (result == 0)
-			result = fs_write_all(out, data, (size_t)got);
+			result = fs_write_all(making->out, data, (size_t)got);
 	}
 	if (result == 0)
 		result = got < 0 ? -errno : tuf_check_end(&check);
 	if (result == 0)
-		result = bundle_write_end(out);
+		result = bundle_write_end(making->out);
 	return result < 0 ? tuf_fail(why, result, "%s: %s", plain,
 				     result == -EBADMSG || result == -EFBIG ? "not what the metadata describes"
 									    : strerror(-result))
@@ -206,8 +221,7 @@ static int create_into(int out, const char *directory, struct host *host, char w
 	CLEANUP(buf_free) struct buf root = BUF_INIT;
 	struct tree tree = {directory, out};
 	const struct tuf_source source = {tree_fetch, &tree};
-	yyjson_val *key, *value;
-	size_t at, count;
+	struct making making = {directory, host, out, why};
 	int result = bundle_write_head(out);
 
 	if (result < 0)
@@ -224,11 +238,9 @@ static int create_into(int out, const char *directory, struct host *host, char w
 		memcpy(why, host->client.why, TUF_WHY_SIZE);
 		return result;
 	}
-	yyjson_obj_foreach(yyjson_obj_get(host->client.trusted[TUF_TARGETS].body, "targets"), at, count, key, value) {
-		result = copy_target(directory, host, key, value, out, why);
-		if (result < 0)
-			return result;
-	}
+	result = bundle_each_target(&host->client, copy_target, &making, why);
+	if (result < 0)
+		return result;
 	return fsync(out) < 0 ? tuf_fail(why, -errno, "%s", strerror(errno)) : 0;
 }
 
@@ -279,6 +291,9 @@ static int trust(const struct host *host, const char *directory, const char *roo
 	CLEANUP(buf_free) struct buf root = BUF_INIT;
 	int result = root_file ? fs_read(root_file, TUF_ROOT_BYTES, &root) : host_copy(host, directory);
 
+	// A host that trusts nothing yet begins with what its program carries.
+	if (!root_file && result == -ENOENT)
+		return update_root_begin(host->directory, why);
 	if (result < 0)
 		return tuf_fail(why, result, "%s: %s", root_file ? root_file : directory, strerror(-result));
 	return root_file ? tuf_init(host->directory, root.data ? root.data : "", root.length, why) : 0;
@@ -290,7 +305,7 @@ static int verify(const char *file, const char *directory, const char *root_file
 	const struct tuf_source source = {update_source_fetch, &bytes};
 	struct host host = {.client = {.lock_fd = -1}};
 	char why[TUF_WHY_SIZE];
-	size_t count = 0;
+	struct whole whole = {&host, &bytes, 0, why};
 	int result = bundle_open(file, &bytes.bundle, why);
 
 	if (result < 0)
@@ -308,13 +323,13 @@ static int verify(const char *file, const char *directory, const char *root_file
 			memcpy(why, host.client.why, sizeof(why));
 	}
 	if (result == 0)
-		result = each_target(&host, &bytes, &count, why);
+		result = bundle_each_target(&host.client, check_target, &whole, why);
 	if (result == 0)
 		printf("root %llu, timestamp %llu, snapshot %llu, targets %llu; %zu targets, all as described\n",
 		       (unsigned long long)host.client.trusted[TUF_ROOT].version,
 		       (unsigned long long)host.client.trusted[TUF_TIMESTAMP].version,
 		       (unsigned long long)host.client.trusted[TUF_SNAPSHOT].version,
-		       (unsigned long long)host.client.trusted[TUF_TARGETS].version, count);
+		       (unsigned long long)host.client.trusted[TUF_TARGETS].version, whole.count);
 	host_end(&host);
 	bundle_close(&bytes.bundle);
 	return result < 0 ? refuse(result, file, why) : EXIT_OK;
@@ -322,7 +337,7 @@ static int verify(const char *file, const char *directory, const char *root_file
 
 int command_bundle(int argc, char **argv)
 {
-	const char *directory = UPDATE_DIRECTORY, *root = NULL, *verb;
+	const char *directory = UPDATE_DIRECTORY, *root = NULL, *listen = "127.0.0.1:7080", *verb;
 	struct args args = args_of("bundle", argc, argv);
 
 	while (args_next(&args)) {
@@ -330,6 +345,8 @@ int command_bundle(int argc, char **argv)
 			directory = args.value;
 		if (args_is(&args, "root"))
 			root = args.value;
+		if (args_is(&args, "listen"))
+			listen = args.value;
 	}
 	if (args.exit_code >= 0)
 		return args.exit_code;
@@ -340,5 +357,7 @@ int command_bundle(int argc, char **argv)
 		return inspect(args.operands[1]);
 	if (strcmp(verb, "verify") == 0 && args.operand_count == 2)
 		return verify(args.operands[1], directory, root);
-	return args_usage(&args, "say create DIR FILE, inspect FILE or verify FILE");
+	if (strcmp(verb, "serve") == 0 && args.operand_count == 2)
+		return bundle_serve(args.operands[1], listen);
+	return args_usage(&args, "say create DIR FILE, inspect FILE, verify FILE or serve DIR");
 }

@@ -609,24 +609,29 @@ const struct command commands[] = {
 		.name = "bundle",
 		.function = command_bundle,
 		.summary = "One file with an update, for hosts without a network",
-		.usage = "[OPTION...] create DIR FILE | inspect FILE | verify FILE",
+		.usage = "[OPTION...] create DIR FILE | inspect FILE | verify FILE | serve DIR|FILE",
 		.description =
 			"create makes FILE from a repository on disk, DIR with metadata/ and targets/: all its "
-			"roots, its timestamp, snapshot and targets.json, and every target in that. All of it is "
-			"verified first, beginning with the oldest root. inspect lists what a bundle says it has, "
-			"believing it. verify does what a host would do with it, with the trusted metadata of "
-			"--metadata-dir or the root of --root, down to every byte of every target, and changes "
-			"nothing.\n\n"
+			"roots, its timestamp, snapshot, targets.json and the roles delegated below it, and every "
+			"target in those. All of it is verified first, beginning with the oldest root. inspect lists "
+			"what a bundle says it has, believing it. verify does what a host would do with it, with the "
+			"trusted metadata of --metadata-dir or the root of --root, down to every byte of every "
+			"target, and changes nothing.\n\n"
+			"serve is a mirror over plain HTTP, of a published tree or of a bundle as it is, for a network "
+			"without a way out: hosts say --metadata-url http://ADDRESS:PORT/metadata. It gives up its "
+			"rights first, and needs no trust: hosts verify.\n\n"
 			"`tracer update --bundle FILE` takes from it what it would take from a server, with the "
 			"same verifier: an older or expired bundle is refused, and there is no way around.",
-		.words = "create inspect verify",
+		.words = "create inspect verify serve",
 		.options = OPTIONS(
 			{"metadata-dir", 0, "DIR", "verify: as a host with this (default: /var/lib/tracer/update)"},
-			{"root", 0, "FILE", "verify: as a host that has this root and nothing else"}),
+			{"root", 0, "FILE", "verify: as a host that has this root and nothing else"},
+			{"listen", 0, "ADDRESS:PORT", "serve: where (default: 127.0.0.1:7080)"}),
 		.examples = EXAMPLES(
 			{"tracer bundle create site update.bundle", "Out of what a server has"},
 			{"tracer bundle verify --root root.json update.bundle", "Before it is carried away"},
-			{"sudo tracer update --bundle update.bundle --check", "On the host"}),
+			{"sudo tracer update --bundle update.bundle --check", "On the host"},
+			{"sudo tracer bundle serve --listen 10.0.0.5:7080 update.bundle", "A mirror of it"}),
 		.exits = EXITS({0, "It was done"}, {1, "Refused: damaged, expired, older or not signed"},
 			       {2, "Bad usage"}, {3, "Not permitted"}),
 	},

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Builds the pinned third-party libraries from unpacked sources, statically, twice: against musl
-# (for the binary) and against the host's C library (for tests under the sanitizers).
+# (for the binary) and against the host's C library (for tests under the sanitizers; not for ARCH, another
+# machine than this one).
 # It must not use the network, write outside OUT, or let a path of this machine into an object.
 #
 #   deps/build.sh SRC OUT     SRC/NAME/ is the unpacked source of NAME; OUT/musl and OUT/host get
@@ -13,21 +14,28 @@ mkdir -p "$2"
 OUT=$(cd "$2" && pwd)
 HERE=$(cd "$(dirname "$0")" && pwd)
 JOBS=${JOBS:-$(nproc)}
-HOSTCC=${CC:-gcc}
+ARCH=${ARCH:-$(uname -m)}
+CROSS='' VARIANTS="musl host"
+if [ "$ARCH" != "$(uname -m)" ]; then
+	CROSS=$ARCH-linux-gnu- VARIANTS=musl
+fi
+HOSTCC=${CC:-${CROSS}gcc}
 export LC_ALL=C TZ=UTC SOURCE_DATE_EPOCH=0
 
 say() { printf 'deps: %s\n' "$*"; }
 
 # Writes OUT/uapi with the three folders of kernel headers that linux-libc-dev owns, and nothing else.
 link_uapi() {
-	local arch
+	local arch from=/usr/include asm
 	arch=$($HOSTCC -print-multiarch 2>/dev/null || true)
-	[ -n "$arch" ] || arch=$(uname -m)-linux-gnu
+	[ -n "$arch" ] || arch=$ARCH-linux-gnu
+	asm=$from/$arch/asm
+	[ -z "$CROSS" ] || from=/usr/$ARCH-linux-gnu/include asm=/usr/$ARCH-linux-gnu/include/asm
 	rm -rf "$OUT/uapi"
 	mkdir -p "$OUT/uapi"
-	ln -s /usr/include/linux "$OUT/uapi/linux"
-	ln -s /usr/include/asm-generic "$OUT/uapi/asm-generic"
-	ln -s "/usr/include/$arch/asm" "$OUT/uapi/asm"
+	ln -s "$from/linux" "$OUT/uapi/linux"
+	ln -s "$from/asm-generic" "$OUT/uapi/asm-generic"
+	ln -s "$asm" "$OUT/uapi/asm"
 }
 
 # compile_archive VARIANT LIB.a OBJDIR "FLAGS" FILE...: compiles each file and archives the objects, each under its
@@ -46,7 +54,7 @@ compile_archive() {
 		'f=$1; obj=$2; o=$(printf %s "${f#"$3/"}" | tr / _); shift 3; exec "$@" -c "$f" -o "$obj/${o%.c}.o"' \
 		_ {} "$obj" "$SRC" "$HOSTCC" "${base[@]}" $flags
 	rm -f "$OUT/$variant/lib/$lib"
-	(cd "$obj" && ar Dqc "$OUT/$variant/lib/$lib" ./*.o && ranlib -D "$OUT/$variant/lib/$lib")
+	(cd "$obj" && "${CROSS}ar" Dqc "$OUT/$variant/lib/$lib" ./*.o && "${CROSS}ranlib" -D "$OUT/$variant/lib/$lib")
 }
 
 build_musl() {
@@ -60,10 +68,10 @@ build_musl() {
 			"$SRC/musl/configure" --prefix="$OUT/musl" --syslibdir="$OUT/musl/lib" \
 			--disable-shared --disable-wrapper --disable-gcc-wrapper >configure.log 2>&1 ||
 			{ tail -20 configure.log >&2; exit 1; }
-		{ make -s -j"$JOBS" RANLIB="ranlib -D" && make -s install; } >make.log 2>&1 ||
+		{ make -s -j"$JOBS" AR="${CROSS}ar" RANLIB="${CROSS}ranlib -D" && make -s install; } >make.log 2>&1 ||
 			{ tail -40 make.log >&2; exit 1; }
 	)
-	objcopy -D "$OUT/musl/lib/libc.a"
+	"${CROSS}objcopy" -D "$OUT/musl/lib/libc.a"
 }
 
 # The flags with which a library is compiled against the musl just built.
@@ -144,7 +152,7 @@ write_compilers() {
 			"\$@" -L"$m" -Wl,--start-group -lc "$($HOSTCC -print-file-name=libgcc.a)" \\
 			"$($HOSTCC -print-file-name=libgcc_eh.a)" -Wl,--end-group "$($HOSTCC -print-file-name=crtendS.o)" "$m/crtn.o"
 	EOF
-	printf '#!/bin/sh\nexec %s %s "$@"\n' "$HOSTCC" "$map" >"$OUT/bin/host-cc"
+	printf '#!/bin/sh\nexec %s %s "$@"\n' "$([ -n "$CROSS" ] && echo gcc || echo "$HOSTCC")" "$map" >"$OUT/bin/host-cc"
 	chmod +x "$OUT/bin/musl-cc" "$OUT/bin/host-cc"
 }
 
@@ -170,8 +178,8 @@ build_mbedtls() { # VARIANT
 -I$t/everest/include/everest -I$t/everest/include/everest/kremlib -I$t/p256-m/p256-m/include -I$t/p256-m/p256-m/include/p256-m -I$t/p256-m/p256-m" \
 		"$s"/library/*.c "$t"/everest/library/{everest,x25519,Hacl_Curve25519_joined}.c "$t"/p256-m/p256-m_driver_entrypoints.c "$t"/p256-m/p256-m/p256-m.c
 	# configure scripts ask for three libraries; all of it is in the first.
-	ar Dcq "$OUT/$v/lib/libmbedx509.a"
-	ar Dcq "$OUT/$v/lib/libmbedcrypto.a"
+	"${CROSS}ar" Dcq "$OUT/$v/lib/libmbedx509.a"
+	"${CROSS}ar" Dcq "$OUT/$v/lib/libmbedcrypto.a"
 }
 
 # The upstream archive carries no configure script: the portable code is compiled as it is.
@@ -207,13 +215,13 @@ build_curl() { # VARIANT
 	local v=$1 p=$OUT/$1
 	say "$v: curl"
 	# shellcheck disable=SC2016  # the inner shell expands it
-	in_folder "$v-curl" sh -c 'CC=$1 CFLAGS=$2 AR=ar ARFLAGS=Dcr RANLIB="ranlib -D"
+	in_folder "$v-curl" sh -c 'CC=$1 CFLAGS=$2 AR=$5ar ARFLAGS=Dcr RANLIB="$5ranlib -D"
 		export CC CFLAGS AR ARFLAGS RANLIB
 		out=$3 jobs=$4
-		shift 4
+		shift 5
 		"$@" && make -s -j"$jobs" -C lib && make -s -C lib install && make -s -C include install' _ \
-		"$OUT/bin/$v-cc" "$CFLAGS_PLAIN" "$p" "$JOBS" \
-		"$SRC/curl/configure" --prefix="$p" --host="$(uname -m)-linux-$([ "$v" = musl ] && echo musl || echo gnu)" \
+		"$OUT/bin/$v-cc" "$CFLAGS_PLAIN" "$p" "$JOBS" "$CROSS" \
+		"$SRC/curl/configure" --prefix="$p" --host="$ARCH-linux-$([ "$v" = musl ] && echo musl || echo gnu)" \
 		--disable-shared --enable-static --disable-dependency-tracking \
 		--with-mbedtls="$p" --with-zlib="$p" --enable-http --without-ca-bundle --without-ca-path \
 		--disable-{ftp,file,ldap,ldaps,rtsp,dict,telnet,tftp,pop3,imap,smb,smtp,gopher,mqtt,ipfs,websockets} \
@@ -234,7 +242,7 @@ set_musl_flags
 write_compilers
 amalgamate_sqlite
 write_ca_bundle
-for variant in musl host; do
+for variant in $VARIANTS; do
 	build_libs "$variant"
 	build_mbedtls "$variant"
 	build_libsodium "$variant"

@@ -21,7 +21,7 @@ Installs Tracer, makes its service and starts it. Run as root, or with --prefix 
 
   --version VERSION   another version than this script's; needs minisign, signify or OpenSSL 3
   --channel NAME      another channel than this script's, its latest version
-  --offline PATH      take everything from a folder, or a tar file of one, with the layout of the server; no network
+  --offline PATH      take everything from a folder of the server's layout, a tar file of one, or a bundle; no network
   --url URL           take it from this mirror
   --endpoint URL      datalake that records are delivered to
   --pin PIN           its public key, sha256//...
@@ -56,7 +56,6 @@ change() {
 }
 
 # ---- what is asked for ---------------------------------------------------------------------------
-
 defaults() {
 	version=${TRACER_INSTALL_VERSION:-} channel=${TRACER_INSTALL_CHANNEL:-} offline=${TRACER_INSTALL_OFFLINE:-}
 	url=${TRACER_INSTALL_URL:-$release_url} endpoint=${TRACER_INSTALL_ENDPOINT:-} pin=${TRACER_INSTALL_PIN:-}
@@ -142,14 +141,25 @@ check_machine() {
 }
 
 # ---- fetching and checking -----------------------------------------------------------------------------
+# entry PATH: from a bundle: lines "NAME SIZE", each with its bytes and a newline behind; a target's name begins with its hash.
+entry() {
+	at=17
+	while part=$(tail -c "+$at" "$offline" | head -c 600 | head -n 1 | tr -d '\000') && [ -n "$part" ]; do
+		size=${part##* } at=$((at + ${#part} + 1))
+		case $size in '' | *[!0-9]* | 0?* | ????????????*) return 1 ;; esac
+		case ${part% *} in "targets/${1%/*}/"*."${1##*/}") tail -c "+$at" "$offline" | head -c "$size" && return 0 ;; esac
+		at=$((at + size + 1))
+	done
+	return 1
+}
 
 # fetch PATH FILE KIBIBYTES: a file of the release's tree. Too much of it kills the download, not the disk.
 fetch() {
-	if [ -d "$offline" ]; then
-		cp "$offline/$1" "$2" 2>/dev/null || die 1 "$offline has no $1"
-		return 0
-	elif [ -n "$offline" ]; then
-		tar -xOf "$offline" "$1" >"$2" 2>/dev/null || tar -xOf "$offline" "./$1" >"$2" 2>/dev/null || die 1 "$offline has no $1"
+	if [ -n "$offline" ]; then
+		if [ -d "$offline" ]; then cp "$offline/$1" "$2"
+		elif [ "$(dd bs=15 count=1 <"$offline" | tr -d '\000')" = "tracer-bundle 1" ]; then entry "$1" >"$2"
+		else tar -xOf "$offline" "$1" >"$2" || tar -xOf "$offline" "./$1" >"$2"
+		fi 2>/dev/null || die 1 "$offline has no $1"
 		return 0
 	fi
 	(
@@ -264,7 +274,6 @@ fetch_program() {
 }
 
 # ---- files ------------------------------------------------------------------------------------------------
-
 # The folder of everything. Where it has to make parents, it notes the first of them inside, and all appear in one rename.
 make_lib() {
 	if [ ! -d "$lib" ]; then
@@ -301,12 +310,7 @@ make_stage() {
 }
 
 # made_dir DIR: makes one, and notes for the removal that it was not there.
-made_dir() {
-	[ -d "$1" ] || {
-		printf '%s\n' "$1" >>"$lib/made"
-		mkdir -p "$1"
-	}
-}
+made_dir() { [ -d "$1" ] || { printf '%s\n' "$1" >>"$lib/made" && mkdir -p "$1"; }; }
 
 # label FILE: the SELinux one of its place.
 label() { ! has restorecon || restorecon -F "$1" 2>/dev/null || :; }
@@ -368,19 +372,14 @@ is_newer() {
 }
 
 # ---- user, configuration, service -----------------------------------------------------------------------
-
-known() { # passwd|group NAME
-	if has getent; then getent "$1" "$2" >/dev/null; else grep -q "^$2:" "/etc/$1"; fi
-}
+known() { if has getent; then getent "$1" "$2" >/dev/null; else grep -q "^$2:" "/etc/$1"; fi; } # passwd|group NAME
 
 make_user() {
 	known passwd "$user" && return 0
 	has useradd || has adduser || { warn "no useradd, no adduser: what talks to the network runs under a number nobody has" && return 0; }
 	change "make the user $user, without rights" || return 0
 	printf '%s\n' "$user" >"$lib/user"
-	shell=/usr/sbin/nologin
-	[ -x "$shell" ] || shell=/sbin/nologin
-	[ -x "$shell" ] || shell=/bin/false
+	for shell in /usr/sbin/nologin /sbin/nologin /bin/false; do [ ! -x "$shell" ] || break; done
 	if has useradd; then
 		{ known group "$user" || groupadd --system "$user"; } &&
 			useradd --system --gid "$user" --no-create-home --home-dir /nonexistent --shell "$shell" "$user"
@@ -419,8 +418,7 @@ find_init() {
 		init=openrc
 	elif [ "$image" = 1 ] || [ "$(cat /proc/1/comm 2>/dev/null)" = init ]; then
 		if [ -d /etc/init.d ] && { has update-rc.d || has chkconfig; }; then init=sysv; fi
-		if has rc-update; then init=openrc; fi
-		if has systemctl; then init=systemd; fi
+		if has systemctl; then init=systemd; elif has rc-update; then init=openrc; fi
 	fi
 }
 
@@ -491,7 +489,6 @@ start_service() {
 }
 
 # ---- removal ---------------------------------------------------------------------------------------------
-
 # gone PATH...: removes what is there.
 gone() {
 	for each in "$@"; do
@@ -565,7 +562,6 @@ remove() {
 }
 
 # ---- the order of things ---------------------------------------------------------------------------------
-
 main() {
 	set -eu
 	umask 022

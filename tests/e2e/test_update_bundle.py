@@ -3,9 +3,11 @@
 
 import os
 import platform
+import socket
 import subprocess
 
 import pytest
+from tuf.api.metadata import DelegatedRole
 
 from harness.tracer import BINARY
 from harness.tuf_repository import Client, Repository, in_days
@@ -76,6 +78,105 @@ def test_without_consistent_snapshots(tmp_path):
     repository.release()
     file = made(repository, tmp_path)
     assert bundle("verify", "--root", root_file(repository, tmp_path), file)[0] == 0
+
+
+def delegated(repository):
+    """rules/* and, below that, rules/site/* are other roles'."""
+    repository.delegate("targets", DelegatedRole("rules", [], 1, True, paths=["rules/*", "rules/site/*"]))
+    repository.delegate("rules", DelegatedRole("site", [], 1, True, paths=["rules/site/*"]))
+    repository.add_target("rules/b.yaml", b"rules: [b]", "rules")
+    repository.add_target("rules/site/c.yaml", b"rules: [c]", "site")
+    repository.release("site", "rules")
+
+
+def test_delegated_roles_and_their_targets_are_in_it(host, repository, tmp_path):
+    delegated(repository)
+    file = made(repository, tmp_path)
+    names = [line.split()[1] for line in bundle("inspect", file)[1].splitlines()]
+    assert {"metadata/1.rules.json", "metadata/1.site.json"} <= set(names)
+    code, said = bundle("verify", "--root", root_file(repository, tmp_path), file)
+    assert code == 0 and "; 4 targets, all as described" in said
+    for name, content in (("rules/b.yaml", b"rules: [b]"), ("rules/site/c.yaml", b"rules: [c]")):
+        assert host.run("--bundle", file, "--target-dir", host.place, "download", name) == 0, host.said
+        assert host.got()[name.replace("/", "%2F")] == content
+    whole = file.read_bytes()
+    for part in (b"rules: [c]", repository.published["site"][0], repository.published["rules"][0]):
+        at = whole.index(part) + len(part) // 2
+        file.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1:])
+        assert bundle("verify", "--root", root_file(repository, tmp_path), file)[0] == 1
+
+
+def test_a_delegated_role_that_is_signed_by_another_key(repository, tmp_path):
+    delegated(repository)
+    repository.signers["site"] = repository.signers["rules"]
+    repository.release("site")
+    repository.write(tmp_path / "site")
+    code, said = bundle("create", tmp_path / "site", tmp_path / "update.bundle")
+    assert code == 1 and "site: signed by 0 of the 1 keys" in said
+
+
+# ---- a mirror
+
+class Mirror:
+    def __init__(self, what):
+        self.process = subprocess.Popen([BINARY, "bundle", "serve", "--listen", "127.0.0.1:0", what], stdout=subprocess.PIPE, text=True)
+        self.port = int(self.process.stdout.readline().rpartition(":")[2])
+        self.url = f"http://127.0.0.1:{self.port}"
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        assert self.process.wait(10) == 0
+
+    def ask(self, head):
+        with socket.create_connection(("127.0.0.1", self.port), 10) as connection:
+            connection.sendall(head.encode())
+            with connection.makefile("rb") as answer:
+                return answer.read()
+
+    def status(self, path, method="GET"):
+        return int(self.ask(f"{method} {path} HTTP/1.1\r\nHost: mirror\r\n\r\n").split()[1])
+
+
+@pytest.mark.parametrize("form", ["tree", "bundle"])
+def test_a_mirror_of_a_tree_and_of_a_bundle(host, repository, tmp_path, form):
+    delegated(repository)
+    file = made(repository, tmp_path)
+    with Mirror(tmp_path / "site" if form == "tree" else file) as mirror:
+        online = ["--metadata-url", f"{mirror.url}/metadata"]
+        assert host.run(*online, "--check") == 0 and "9.1 is available" in host.said, host.said
+        for name in ((), ("rules/a b.yaml",), ("rules/site/c.yaml",)):
+            assert host.run(*online, "--target-dir", host.place, "download", *name) == 0, host.said
+        assert host.got()["tracer-9.1"] == b"the new version"
+        assert mirror.status("/metadata/timestamp.json") == 200
+        head = mirror.ask("HEAD /metadata/timestamp.json HTTP/1.1\r\nHost: m\r\n\r\n")
+        assert head.endswith(b"\r\n\r\n") and b"Content-Length: %d\r\n" % len(repository.published["timestamp"][-1]) in head
+
+
+@pytest.mark.parametrize("form", ["tree", "bundle"])
+def test_what_a_mirror_does_not_give(repository, tmp_path, form):
+    file = made(repository, tmp_path)
+    (tmp_path / "secret").write_text("secret")
+    (tmp_path / "site/link").symlink_to("../secret")
+    (tmp_path / "site/folder").symlink_to("..")
+    os.mkfifo(tmp_path / "site/fifo")
+    with Mirror(tmp_path / "site" if form == "tree" else file) as mirror:
+        for path in ("/", "/metadata", "/metadata/", "/nothing", "/link", "/folder/secret", "/fifo", "//etc/passwd", "/" + "a" * 3000, "/a/" * 500):
+            assert mirror.status(path) == 404, path
+        for path in ("/../secret", "/metadata/../../secret", "/metadata/%2e%2e/%2e%2e/secret", "/%00", "http://elsewhere/x y"):
+            assert mirror.status(path) in (400, 404), path
+        assert mirror.status("/metadata/timestamp.json", "DELETE") == 405
+        for head in ("GET / HTTP/1.1\r\nHost: m\r\nContent-Length: 4\r\n\r\nbody", "\x00\x01\r\n\r\n", "GET\r\n\r\n"):
+            assert mirror.ask(head).startswith(b"HTTP/1.1 400 "), head
+        assert mirror.ask("GET /" + "a" * 20000).startswith(b"HTTP/1.1 431 ")
+        # As many as there are slots may wait; who comes then is turned away, and the others are served.
+        waiting = [socket.create_connection(("127.0.0.1", mirror.port), 10) for _ in range(128)]
+        waiting[0].sendall(b"GET /metadata/timestamp.json HTTP/1.1\r\nHost: m\r\n\r\n")
+        assert waiting[0].recv(15) == b"HTTP/1.1 200 OK"
+        for connection in waiting:
+            connection.close()
 
 
 def test_older_bundle_is_refused(host, repository, tmp_path):
@@ -155,6 +256,6 @@ def test_nothing_is_left_behind(repository, tmp_path):
 
 
 def test_bad_usage(host, tmp_path):
-    for arguments in ([], ["create"], ["create", "x"], ["inspect"], ["verify"], ["open", "x"]):
+    for arguments in ([], ["create"], ["create", "x"], ["inspect"], ["verify"], ["open", "x"], ["serve"], ["serve", "--listen", "here", tmp_path]):
         assert bundle(*arguments)[0] == 2, arguments
     assert host.run("--bundle", "x", "--metadata-url", "http://x", "refresh") == 2

@@ -37,6 +37,14 @@ class Life:
         self.site.mkdir()
         self.server = None
 
+    def copy(self, folder):
+        """Another, to be changed."""
+        shutil.copytree(self.folder, folder, symlinks=True)
+        made = Life.__new__(Life)
+        made.__dict__.update(self.__dict__, folder=Path(folder), server=None)
+        made.site, made.tree, made.keys, made.words = (made.folder / name for name in ("site", "tree", "keys", "passphrases"))
+        return made
+
     # ---- the ceremony
 
     def sign(self, verb, *words, **more):

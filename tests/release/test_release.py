@@ -14,7 +14,7 @@ import time
 import pytest
 from tuf.api.metadata import Metadata, Root
 
-from life import KEYS, MACHINE, ROOT, TOOLS, Life, call, tool
+from life import KEYS, MACHINE, ROOT, TOOLS, call, tool
 
 sys.path.insert(0, str(TOOLS))
 
@@ -28,13 +28,7 @@ from common import Refused
 
 @pytest.fixture
 def life(ceremony, tmp_path):
-    """A copy, to be changed."""
-    shutil.copytree(ceremony.folder, tmp_path / "life", symlinks=True)
-    copy = Life.__new__(Life)
-    copy.__dict__.update(ceremony.__dict__)
-    copy.folder = tmp_path / "life"
-    copy.site, copy.tree, copy.keys, copy.words = (copy.folder / name for name in ("site", "tree", "keys", "passphrases"))
-    return copy
+    return ceremony.copy(tmp_path / "life")
 
 
 def checked(tree, digest, now=None):

@@ -38,7 +38,7 @@ static const uint64_t SPOOL_REST_NS = 1000 * 1000 * 1000ULL;
 
 struct collect_options {
 	char *log_level;
-	char *rules_directory;
+	char *rules_directory, *rules_pushed;
 	uint64_t drain_interval_ns;
 	uint64_t sample_interval_ns;
 	uint64_t ring_bytes;
@@ -59,6 +59,9 @@ static const struct option_spec option_specs[] = {
 	  "Least severe messages to write: error, warn, info or debug" },
 	{ "rules_directory", OPTION_STRING, offsetof(struct collect_options, rules_directory), "/etc/tracer/rules.d", 0,
 	  0, "Rules of your own, read after the shipped ones" },
+	{ "rules_pushed", OPTION_STRING, offsetof(struct collect_options, rules_pushed),
+	  "/var/lib/tracer/rules/current", 0, 0,
+	  "File of rules that updates bring; bad ones are left out; \"\": none" },
 	{ "drain_interval", OPTION_DURATION, offsetof(struct collect_options, drain_interval_ns), "250ms", 1000000,
 	  1000000000, "How often the rings are emptied while records come" },
 	{ "sample_interval", OPTION_DURATION, offsetof(struct collect_options, sample_interval_ns), "10s", 1000000000,
@@ -189,6 +192,8 @@ static void on_reload(void *context, const struct signalfd_siginfo *info)
 	(void)info;
 	if (agent_reload(collect->agent, &why) < 0)
 		log_error("rules not reloaded, the old ones stay: %s", why.data ? why.data : "out of memory");
+	else if (why.length)
+		log_warn("rules reloaded; pushed ones: %s", why.data);
 	else
 		log_info("rules reloaded");
 }
@@ -286,6 +291,7 @@ static int agent_open(struct collect *collect)
 	options.sinks = &collect->sink;
 	options.sink_count = 1;
 	options.rules_directory = collect->options.rules_directory;
+	options.rules_pushed = *collect->options.rules_pushed ? collect->options.rules_pushed : NULL;
 	options.drain_ns = collect->options.drain_interval_ns;
 	options.tick_ns = COLLECT_TICK_NS;
 	options.sample_ns = collect->options.sample_interval_ns;
@@ -302,6 +308,8 @@ static int agent_open(struct collect *collect)
 		result = fallback_start(collect, &options, &why);
 	if (result < 0)
 		fprintf(stderr, "tracer collect: %s\n", why.data ? why.data : strerror(-result));
+	else if (why.length)
+		log_warn("pushed rules: %s", why.data);
 	if (result == -EINVAL)
 		return EXIT_USAGE;
 	return result < 0 ? EXIT_REFUSED : EXIT_OK;

@@ -584,6 +584,7 @@ const struct command commands[] = {
 			{"automatic", 0, NULL, "As a timer does: in the window, after the jitter, by percentage"},
 			{"rollback", 0, NULL, "Switch back to the version before, and remember the other as bad"},
 			{"status", 0, NULL, "Show what is trusted, when it expires, and what was last done"},
+			{"rules", 0, NULL, "With --apply and --rollback: pushed rules, not the program"},
 			{"pin", 0, "VERSION", "Take this version and no other"},
 			{"unpin", 0, NULL, "Take the newest again"},
 			{"hold", 0, NULL, "Install nothing until --unhold"},

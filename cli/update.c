@@ -50,6 +50,7 @@ static int confine(const struct update *update)
 			landlock_allow_path(&cage, update->target_dir, LANDLOCK_OWN);
 		if (update->apply) {
 			landlock_allow_path(&cage, update->library, LANDLOCK_INSTALL);
+			landlock_allow_path(&cage, update->options.rules_folder, LANDLOCK_INSTALL);
 			landlock_allow_path(&cage, "/proc/sys/kernel/random/boot_id", LANDLOCK_FILES);
 		}
 		landlock_enforce(&cage);
@@ -158,22 +159,36 @@ static void find_current(const struct update *update, char out[VERSIONS_NAME_SIZ
 	versions_close(&versions);
 }
 
+// Rules are for any machine, and older than all without any.
+static int describe(const struct update *update, struct update_pick *pick, struct tuf_wanted *wanted)
+{
+	struct utsname host;
+
+	*wanted = (struct tuf_wanted){.product = pick->rules ? "tracer-rules" : "tracer",
+				      .channel = update->options.channel,
+				      .architecture = pick->architecture,
+				      .version = pick->current,
+				      .takes = rollout_takes,
+				      .context = &pick->policy};
+	if (uname(&host) < 0)
+		return -errno;
+	snprintf(pick->architecture, sizeof(pick->architecture), "%s", pick->rules ? "any" : host.machine);
+	snprintf(pick->current, sizeof(pick->current), "0");
+	if (!pick->rules)
+		find_current(update, pick->current);
+	else
+		(void)versions_named(&update->rule_versions, VERSIONS_CURRENT, pick->current);
+	return 0;
+}
+
 int update_choose(struct update *update, struct update_pick *pick)
 {
-	struct tuf_wanted wanted = {.product = "tracer",
-				    .channel = update->options.channel,
-				    .architecture = pick->architecture,
-				    .version = pick->current,
-				    .takes = rollout_takes,
-				    .context = &pick->policy};
-	struct utsname host;
+	struct tuf_wanted wanted;
 	char why[TUF_WHY_SIZE];
-	int result;
+	int result = describe(update, pick, &wanted);
 
-	if (uname(&host) < 0)
-		return update_refuse(-errno, strerror(errno));
-	snprintf(pick->architecture, sizeof(pick->architecture), "%s", host.machine);
-	find_current(update, pick->current);
+	if (result < 0)
+		return update_refuse(result, strerror(-result));
 	result = update_state_read(update->directory, &pick->state);
 	if (result < 0) {
 		tuf_fail(why, result, "%s/" UPDATE_STATE_FILE ": %s; remove it to begin anew", update->directory,
@@ -182,6 +197,8 @@ int update_choose(struct update *update, struct update_pick *pick)
 	}
 	pick->path = NULL;
 	pick->policy = (struct rollout_policy){.state = &pick->state,
+					       .pin = pick->rules ? "" : pick->state.pin,
+					       .prefix = pick->rules ? "rules-" : "",
 					       .host_id = update->host_id,
 					       .canary = update->options.canary,
 					       .automatic = update->automatic};
@@ -357,9 +374,12 @@ static void take_option(struct update *update, struct args *args)
 	const struct {
 		const char *name;
 		bool *place;
-	} flags[] = {{"check", &update->check},	      {"status", &update->status},	 {"apply", &update->apply},
-		     {"rollback", &update->rollback}, {"hold", &update->hold},		 {"unhold", &update->unhold},
-		     {"unpin", &update->unpin},	      {"automatic", &update->automatic}, {"json", &update->json}};
+	} flags[] = {
+		{"check", &update->check},	 {"status", &update->status}, {"apply", &update->apply},
+		{"rollback", &update->rollback}, {"hold", &update->hold},     {"unhold", &update->unhold},
+		{"unpin", &update->unpin},	 {"rules", &update->rules},   {"automatic", &update->automatic},
+		{"json", &update->json},
+	};
 
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
 		if (args_is(args, texts[i].name))
@@ -405,10 +425,12 @@ static int run(struct update *update, struct args *args, const char *config_file
 		return args_usage(args, "say one of init, refresh, download, --check, --apply, --rollback, --pin, "
 					"--hold and --status");
 	update_library(update);
-	// The way back asks for no configuration.
+	// The way back asks for no configuration, and a wrong one hides nothing.
 	if (update->status)
-		return update_status(update->directory, update->library, time(NULL), update->json);
-	if (update->rollback)
+		(void)update_options_read(update, args->config, config_file);
+	if (update->status)
+		return update_status(update, time(NULL));
+	if (update->rollback && !update->rules)
 		return update_rollback(update);
 	if (settings)
 		return update_settings(update);
@@ -417,6 +439,8 @@ static int run(struct update *update, struct args *args, const char *config_file
 	code = update_options_read(update, args->config, config_file);
 	if (code != EXIT_OK)
 		return code;
+	if (update->rollback)
+		return update_rollback(update);
 	update_host_id(update->host_id);
 	return run_verb(update, args);
 }
@@ -426,7 +450,8 @@ int command_update(int argc, char **argv)
 	struct update update = {.directory = UPDATE_DIRECTORY,
 				.client = {.lock_fd = -1},
 				.source = {.bundle = {.fd = -1}},
-				.versions = VERSIONS_INIT};
+				.versions = VERSIONS_INIT,
+				.rule_versions = VERSIONS_INIT};
 	struct args args = args_of("update", argc, argv);
 	const char *config_file = NULL;
 	int code;

@@ -45,7 +45,7 @@ int update_target_write(struct update_source *source, const struct tuf_client *c
 enum { UPDATE_HOST_ID_SIZE = 80 };
 
 struct update_options {
-	char *metadata_url, *target_base_url, *channel, *ca_file, *proxy, *window;
+	char *metadata_url, *target_base_url, *channel, *ca_file, *proxy, *window, *rules_folder;
 	uint64_t jitter_ns;
 	bool canary;
 };
@@ -56,13 +56,13 @@ struct update {
 	struct rollout_window window;
 	const char *source_url; // said, or the release's own; "": none
 	const char *directory, *target_dir, *target_name, *bundle, *prefix, *pin;
-	bool json, check, status, apply, automatic, rollback, hold, unhold, unpin;
+	bool json, check, status, apply, automatic, rollback, hold, unhold, unpin, rules;
 	char target_url[FETCH_URL_SIZE], metadata_url[FETCH_URL_SIZE]; // without a slash at the end
 	char library[PATH_MAX]; // where versions are
 	char host_id[UPDATE_HOST_ID_SIZE];
 	struct update_source source;
 	struct tuf_client client;
-	struct versions versions; // with --apply and --rollback
+	struct versions versions, rule_versions; // with --apply and --rollback
 };
 
 // Declares the options; free the config in any case.
@@ -73,6 +73,7 @@ void update_host_id(char out[UPDATE_HOST_ID_SIZE]);
 
 // What of the targets is for this host.
 struct update_pick {
+	bool rules; // pushed rules; else the program
 	const char *path; // NULL: nothing
 	const char *version;
 	char current[VERSIONS_NAME_SIZE]; // what is installed, or else runs
@@ -98,6 +99,15 @@ const char *update_custom(const struct tuf_target *target, const char *member); 
 // The folder of versions, of --prefix, else of the program that runs, else /usr/local.
 void update_library(struct update *update);
 
+#define UPDATE_RULES_FILE "rules.yaml"
+
+// cli/update_rules.c: opens the folder of pushed rules, and locks it.
+int update_rules_open(struct update *update, char why[VERSIONS_WHY_SIZE]);
+// What was staged as a version is read as the collector will. -EINVAL: the rules are bad.
+int update_rules_check(const struct versions *versions, const char *version, char why[VERSIONS_WHY_SIZE]);
+// Tells the collector, if one runs, to read its rules again.
+void update_rules_reload(void);
+
 // --apply, --rollback, and --pin, --unpin, --hold, --unhold.
 int update_apply(struct update *update);
 int update_rollback(struct update *update);
@@ -107,7 +117,7 @@ int update_settings(struct update *update);
 const char *update_container(void);
 
 // What the directory holds and when it expires, for people or as JSON. Returns an exit code.
-int update_status(const char *directory, const char *library, int64_t now_s, bool json);
+int update_status(const struct update *update, int64_t now_s);
 
 #define UPDATE_DIRECTORY "/var/lib/tracer/update"
 

@@ -42,59 +42,100 @@ static const char *sha256_of(const struct update_pick *pick)
 	return text && strlen(text) < UPDATE_SHA256_SIZE ? text : "";
 }
 
+static struct versions *versions_of(struct update *update, const struct update_pick *pick)
+{
+	return pick->rules ? &update->rule_versions : &update->versions;
+}
+
+static int fill(struct update *update, const struct update_pick *pick, int fd, char why[VERSIONS_WHY_SIZE])
+{
+	char reason[TUF_WHY_SIZE];
+	int result = update_target_write(&update->source, &update->client, pick->path, &pick->target, fd, reason);
+
+	if (result < 0)
+		snprintf(why, VERSIONS_WHY_SIZE, "%s", reason);
+	else if (pick->rules)
+		result = update_rules_check(&update->rule_versions, pick->version, why);
+	return result;
+}
+
 static int stage(struct update *update, const struct update_pick *pick, char why[VERSIONS_WHY_SIZE])
 {
-	char reason[TUF_WHY_SIZE], sums[1024];
-	int result = versions_preflight(&update->versions, pick->target.length, why), fd;
+	struct versions *versions = versions_of(update, pick);
+	int result = versions_preflight(versions, pick->target.length, why), fd;
+	char sums[1024];
 
 	if (result == 0) {
-		result = versions_tidy(&update->versions);
+		result = versions_tidy(versions);
 		if (result == 0)
-			result = versions_stage(&update->versions, pick->version, &fd);
+			result = versions_stage(versions, pick->version, &fd);
 		if (result < 0)
-			snprintf(why, VERSIONS_WHY_SIZE, "%.300s/versions: %s", update->library, strerror(-result));
+			snprintf(why, VERSIONS_WHY_SIZE, "%.300s/versions: %s", versions->path, strerror(-result));
 	}
 	if (result < 0)
 		return result;
-	result = update_target_write(&update->source, &update->client, pick->path, &pick->target, fd, reason);
+	result = fill(update, pick, fd, why);
 	if (result < 0) {
-		versions_stage_drop(&update->versions, pick->version, fd);
-		snprintf(why, VERSIONS_WHY_SIZE, "%s", reason);
+		versions_stage_drop(versions, pick->version, fd);
 		return result;
 	}
 	snprintf(sums, sizeof(sums), "%s  %s/%s/tracer-%s\n", sha256_of(pick), update->options.channel, pick->version,
-		 pick->architecture);
-	return versions_stage_end(&update->versions, pick->version, fd, sums, why);
+		 pick->rules ? "rules" : pick->architecture);
+	return versions_stage_end(versions, pick->version, fd, sums, why);
+}
+
+static int note(struct update *update, const struct update_pick *pick, struct update_state *state)
+{
+	char name[VERSIONS_NAME_SIZE];
+	int result = 0;
+
+	snprintf(name, sizeof(name), "%s%s", pick->policy.prefix, pick->version);
+	if (!pick->rules)
+		result = update_state_begin_trial(state, pick->version, pick->current, sha256_of(pick), TRIAL_S);
+	update_state_set_last(state, "apply", pick->rules ? "installed" : "on trial", name, "", time(NULL));
+	return result < 0 ? result : update_state_write(update->directory, state);
 }
 
 // The trial is on record before the pointer moves: whoever starts the new version finds it.
 static int switch_to(struct update *update, const struct update_pick *pick, char why[VERSIONS_WHY_SIZE])
 {
 	CLEANUP(cleanup_close) int lock = -1;
+	struct versions *versions = versions_of(update, pick);
 	struct update_state state;
 	int result = update_state_lock(update->directory, &lock);
 
 	if (result == 0)
 		result = update_state_read(update->directory, &state);
 	if (result == 0)
-		result = update_state_begin_trial(&state, pick->version, pick->current, sha256_of(pick), TRIAL_S);
-	if (result == 0) {
-		update_state_set_last(&state, "apply", "on trial", pick->version, "", time(NULL));
-		result = update_state_write(update->directory, &state);
-	}
+		result = note(update, pick, &state);
 	if (result < 0) {
 		snprintf(why, VERSIONS_WHY_SIZE, "%.300s/" UPDATE_STATE_FILE ": %s", update->directory,
 			 strerror(-result));
 		return result;
 	}
-	result = versions_point(&update->versions, pick->version);
+	result = versions_point(versions, pick->version);
 	if (result < 0)
-		snprintf(why, VERSIONS_WHY_SIZE, "%.300s/" VERSIONS_CURRENT ": %s", update->library, strerror(-result));
+		snprintf(why, VERSIONS_WHY_SIZE, "%.300s/" VERSIONS_CURRENT ": %s", versions->path, strerror(-result));
 	return result;
 }
 
+// Rules that cannot be read are not fetched again and again.
+static void remember_bad(struct update *update, const struct update_pick *pick, const char *why)
+{
+	CLEANUP(cleanup_close) int lock = -1;
+	struct update_state state;
+	char name[VERSIONS_NAME_SIZE];
+
+	snprintf(name, sizeof(name), "%s%s", pick->policy.prefix, pick->version);
+	if (update_state_lock(update->directory, &lock) < 0 || update_state_read(update->directory, &state) < 0)
+		return;
+	update_state_add_bad(&state, name, sha256_of(pick), why, time(NULL));
+	update_state_set_last(&state, "apply", "refused", name, why, time(NULL));
+	(void)update_state_write(update->directory, &state);
+}
+
 // What stands in the way whatever there is to install. EXIT_OK: nothing.
-static int may_install(const struct update *update, const struct update_pick *pick)
+static int may_install(const struct update_pick *pick)
 {
 	char why[VERSIONS_WHY_SIZE];
 
@@ -102,11 +143,12 @@ static int may_install(const struct update *update, const struct update_pick *pi
 		snprintf(why, sizeof(why), "%s is held by --hold; --unhold ends that", pick->current);
 		return update_refuse(-ECANCELED, why);
 	}
-	if (pick->state.trial.on && strcmp(pick->state.trial.version, pick->current) == 0) {
+	if (!pick->rules && pick->state.trial.on && strcmp(pick->state.trial.version, pick->current) == 0) {
 		snprintf(why, sizeof(why), "%s is on trial still; wait for its end, or say --rollback", pick->current);
 		return update_refuse(-EBUSY, why);
 	}
-	if (versions_name_fine(pick->version) < 0 || !*sha256_of(pick)) {
+	if (versions_name_fine(pick->version) < 0 || !*sha256_of(pick) ||
+	    strlen(pick->version) + strlen(pick->policy.prefix) >= VERSIONS_NAME_SIZE) {
 		snprintf(why, sizeof(why), "%.100s: its version is no name of a folder, or it has no sha256",
 			 pick->path);
 		return update_refuse(-EBADMSG, why);
@@ -114,67 +156,115 @@ static int may_install(const struct update *update, const struct update_pick *pi
 	return EXIT_OK;
 }
 
-static int install(struct update *update)
+static int install(struct update *update, bool rules)
 {
-	struct update_pick pick = {.path = NULL};
-	char why[VERSIONS_WHY_SIZE], installed[VERSIONS_NAME_SIZE];
-	int result = versions_named(&update->versions, VERSIONS_CURRENT, installed), code;
+	struct update_pick pick = {.rules = rules};
+	char why[VERSIONS_WHY_SIZE];
+	int code = update_choose(update, &pick), result;
 
-	if (result < 0) {
-		snprintf(why, sizeof(why), "%.300s/" VERSIONS_CURRENT ": %s; install the program with install.sh first",
-			 update->library, strerror(-result));
-		return update_refuse(result, why);
-	}
-	code = update_choose(update, &pick);
 	if (code != EXIT_OK)
 		return code;
 	if (!pick.path) {
-		if (!update->automatic)
+		if (!update->automatic && (!rules || update->rules))
 			update_say_nothing_newer(update, &pick);
 		return EXIT_OK;
 	}
 	if (pick.state.hold && update->automatic)
 		return EXIT_OK;
-	code = may_install(update, &pick);
+	code = may_install(&pick);
 	if (code != EXIT_OK)
 		return code;
 	result = stage(update, &pick, why);
+	if (result == -EINVAL && rules)
+		remember_bad(update, &pick, why);
 	if (result == 0)
 		result = switch_to(update, &pick, why);
 	if (result < 0)
 		return update_refuse(result, why);
-	printf("%s is installed, and %s is the way back\n", pick.version, pick.current);
+	if (rules)
+		printf("rules %s are installed\n", pick.version);
+	else
+		printf("%s is installed, and %s is the way back\n", pick.version, pick.current);
 	return EXIT_OK;
 }
 
+// The two do not wait for each other: what is wrong with one is no reason against the other.
 static int work(struct update *update)
 {
-	int code = update_start(update), result;
+	int code = update_start(update), result, other = EXIT_OK;
 
 	if (code == EXIT_OK) {
 		result = tuf_refresh(&update->client);
-		code = result < 0 ? update_refuse(result, update->client.why) : install(update);
+		if (result < 0) {
+			code = update_refuse(result, update->client.why);
+		} else {
+			if (*update->options.rules_folder)
+				other = install(update, true);
+			code = update->rules ? EXIT_OK : install(update, false);
+		}
 	}
 	update_end(update);
-	return code;
+	return code != EXIT_OK ? code : other;
 }
 
 // ---- outside -------------------------------------------------------------------------------------------------------
 
-static int open_versions(struct update *update, uint64_t bytes)
+static int open_program(struct update *update, char why[VERSIONS_WHY_SIZE])
+{
+	char installed[VERSIONS_NAME_SIZE];
+	int result = versions_open(update->library, &update->versions, why);
+
+	if (result == 0)
+		result = versions_preflight(&update->versions, 0, why);
+	if (result == 0)
+		result = versions_lock(&update->versions, why);
+	if (result < 0)
+		return result;
+	result = versions_named(&update->versions, VERSIONS_CURRENT, installed);
+	if (result < 0)
+		snprintf(why, VERSIONS_WHY_SIZE,
+			 "%.300s/" VERSIONS_CURRENT ": %s; install the program with install.sh first", update->library,
+			 strerror(-result));
+	return result;
+}
+
+static int open_versions(struct update *update)
 {
 	const char *who = update_container();
 	char why[VERSIONS_WHY_SIZE];
-	int result;
+	int result = 0;
 
 	if (who)
 		return update_refuse(-EPERM, who);
-	result = versions_open(update->library, &update->versions, why);
-	if (result == 0)
-		result = versions_preflight(&update->versions, bytes, why);
-	if (result == 0)
-		result = versions_lock(&update->versions, why);
+	if (update->rules && !*update->options.rules_folder)
+		return update_refuse(-EINVAL, "rules_folder is \"\": pushed rules are not taken here");
+	if (!update->rules)
+		result = open_program(update, why);
+	if (result == 0 && (update->rules || (update->apply && *update->options.rules_folder)))
+		result = update_rules_open(update, why);
 	return result < 0 ? update_refuse(result, why) : EXIT_OK;
+}
+
+static void close_versions(struct update *update)
+{
+	versions_close(&update->versions);
+	versions_close(&update->rule_versions);
+}
+
+// What both pointers name, for a look before and after; "" for what is not open or names nothing.
+struct pointers {
+	char program[VERSIONS_NAME_SIZE], rules[VERSIONS_NAME_SIZE];
+};
+
+static struct pointers look(const struct update *update)
+{
+	struct pointers pointers = {.program = ""};
+
+	if (update->versions.fd >= 0)
+		(void)versions_named(&update->versions, VERSIONS_CURRENT, pointers.program);
+	if (update->rule_versions.fd >= 0)
+		(void)versions_named(&update->rule_versions, VERSIONS_CURRENT, pointers.rules);
+	return pointers;
 }
 
 static int run_worker(struct update *update)
@@ -213,7 +303,7 @@ static bool in_window(const struct update *update)
 
 int update_apply(struct update *update)
 {
-	char before[VERSIONS_NAME_SIZE] = "", after[VERSIONS_NAME_SIZE] = "";
+	struct pointers before, after;
 	int code;
 
 	if (update->automatic) {
@@ -223,14 +313,18 @@ int update_apply(struct update *update)
 		if (!in_window(update))
 			return EXIT_OK;
 	}
-	code = open_versions(update, 0);
-	if (code == EXIT_OK) {
-		(void)versions_named(&update->versions, VERSIONS_CURRENT, before);
-		code = run_worker(update);
-		(void)versions_named(&update->versions, VERSIONS_CURRENT, after);
+	code = open_versions(update);
+	if (code != EXIT_OK) {
+		close_versions(update);
+		return code;
 	}
-	versions_close(&update->versions);
-	return code == EXIT_OK && strcmp(before, after) != 0 ? switched(update) : code;
+	before = look(update);
+	code = run_worker(update);
+	after = look(update);
+	close_versions(update);
+	if (strcmp(before.rules, after.rules) != 0)
+		update_rules_reload();
+	return code == EXIT_OK && strcmp(before.program, after.program) != 0 ? switched(update) : code;
 }
 
 static int change_state(struct update *update, int (*change)(struct update *update, struct update_state *state))
@@ -257,49 +351,71 @@ static int change_state(struct update *update, int (*change)(struct update *upda
 
 static int give_up(struct update *update, struct update_state *state)
 {
-	char current[VERSIONS_NAME_SIZE];
-	int result = versions_named(&update->versions, VERSIONS_CURRENT, current);
-	bool same = state->trial.on && strcmp(state->trial.version, current) == 0;
+	const struct versions *versions = update->rules ? &update->rule_versions : &update->versions;
+	char current[VERSIONS_NAME_SIZE], name[VERSIONS_NAME_SIZE + 8];
+	int result = versions_named(versions, VERSIONS_CURRENT, current);
+	bool same = !update->rules && state->trial.on && strcmp(state->trial.version, current) == 0;
 
 	if (result < 0)
 		return result;
-	if (!update_state_bad(state, current, ""))
-		update_state_add_bad(state, current, same ? state->trial.sha256 : "", "rolled back by hand",
-				     time(NULL));
-	state->trial = (struct update_trial){.on = false};
-	update_state_set_last(state, "rollback", "rolled back", current, "by hand", time(NULL));
+	snprintf(name, sizeof(name), "%s%s", update->rules ? "rules-" : "", current);
+	if (!update_state_bad(state, name, ""))
+		update_state_add_bad(state, name, same ? state->trial.sha256 : "", "rolled back by hand", time(NULL));
+	if (!update->rules)
+		state->trial = (struct update_trial){.on = false};
+	update_state_set_last(state, "rollback", "rolled back", name, "by hand", time(NULL));
 	return 0;
 }
 
-// First remembered as bad, then left: cut off in between, it is not taken again.
-int update_rollback(struct update *update)
+// Rules may go back to none; the program goes to a version that is whole.
+static int may_go_back(const struct update *update)
 {
-	char previous[VERSIONS_NAME_SIZE], why[VERSIONS_WHY_SIZE];
-	int code = open_versions(update, 0), result;
+	const struct versions *versions = update->rules ? &update->rule_versions : &update->versions;
+	char name[VERSIONS_NAME_SIZE], why[VERSIONS_WHY_SIZE];
+	int result = versions_named(versions, VERSIONS_PREVIOUS, name);
 
+	if (result == 0)
+		result = versions_whole(versions, name);
+	else if (result == -ENOENT && update->rules)
+		result = versions_named(versions, VERSIONS_CURRENT, name);
+	if (result == 0)
+		return EXIT_OK;
+	snprintf(why, sizeof(why), "%.300s has no version to go back to: %s", versions->path, strerror(-result));
+	return update_refuse(result, why);
+}
+
+static int go_back(struct update *update)
+{
+	struct versions *versions = update->rules ? &update->rule_versions : &update->versions;
+	char previous[VERSIONS_NAME_SIZE], why[VERSIONS_WHY_SIZE];
+	int code = may_go_back(update), result;
+
+	// First remembered as bad, then left: cut off in between, it is not taken again.
+	if (code == EXIT_OK)
+		code = change_state(update, give_up);
 	if (code != EXIT_OK)
 		return code;
-	result = versions_named(&update->versions, VERSIONS_PREVIOUS, previous);
-	if (result == 0)
-		result = versions_whole(&update->versions, previous);
+	result = versions_back(versions, previous);
 	if (result < 0) {
-		snprintf(why, sizeof(why), "%.300s has no version to go back to: %s", update->library,
-			 strerror(-result));
-		code = update_refuse(result, why);
-	} else {
-		code = change_state(update, give_up);
+		snprintf(why, sizeof(why), "%.300s/" VERSIONS_CURRENT ": %s", versions->path, strerror(-result));
+		return update_refuse(result, why);
 	}
-	if (code == EXIT_OK) {
-		result = versions_back(&update->versions, previous);
-		if (result < 0) {
-			snprintf(why, sizeof(why), "%.300s/" VERSIONS_CURRENT ": %s", update->library,
-				 strerror(-result));
-			code = update_refuse(result, why);
-		} else {
-			printf("%s runs again from its next start on\n", previous);
-		}
-	}
-	versions_close(&update->versions);
+	if (update->rules)
+		printf("pushed rules: %s\n", previous[0] ? previous : "none");
+	else
+		printf("%s runs again from its next start on\n", previous);
+	return EXIT_OK;
+}
+
+int update_rollback(struct update *update)
+{
+	int code = open_versions(update);
+
+	if (code == EXIT_OK)
+		code = go_back(update);
+	close_versions(update);
+	if (code == EXIT_OK && update->rules)
+		update_rules_reload();
 	return code;
 }
 

@@ -29,6 +29,8 @@ static const struct option_spec specs[] = {
 	 "When --automatic may install, in local time: 02:00-04:00, or Sat,Sun 22:00-04:00; \"\": always"},
 	{"jitter", OPTION_DURATION, AT(jitter_ns), "30m", 0, 86400000000000,
 	 "--automatic waits for a part of this first, each host another"},
+	{"rules_folder", OPTION_STRING, AT(rules_folder), "/var/lib/tracer/rules", 0, 0,
+	 "Where pushed rules are kept (the collector reads current in it); \"\": take none"},
 	{"canary", OPTION_BOOL, AT(canary), "false", 0, 0,
 	 "This host takes a release before its percentage reaches it"},
 	{0},

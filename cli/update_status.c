@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // `tracer update --status`, and what `tracer status` says of updates: what is trusted and until when, what is
-// what is on trial, held, pinned and bad. Reads only; a file that cannot be read is shown as such and hides no other.
+// installed, on trial, held, pinned and bad. Reads only; a file that cannot be read is shown so and hides no other.
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -141,23 +141,37 @@ void update_notice_json(const char *directory, int64_t now_s, struct json *json)
 // ---- this host -----------------------------------------------------------------------------------------------------
 
 struct host {
-	char current[VERSIONS_NAME_SIZE], previous[VERSIONS_NAME_SIZE]; // "": none
+	char current[VERSIONS_NAME_SIZE], previous[VERSIONS_NAME_SIZE], rules[VERSIONS_NAME_SIZE]; // "": none
 	struct update_state state;
 	int error; // of reading the state
 };
 
-static void read_host(const char *directory, const char *library, struct host *host)
+// The folder of pushed rules is looked at, not made.
+static void read_rules(const char *folder, char out[VERSIONS_NAME_SIZE])
+{
+	struct versions versions = VERSIONS_INIT;
+	char why[VERSIONS_WHY_SIZE];
+
+	if (versions_open(folder, &versions, why) < 0)
+		return;
+	versions.file = UPDATE_RULES_FILE;
+	(void)versions_named(&versions, VERSIONS_CURRENT, out);
+	versions_close(&versions);
+}
+
+static void read_host(const struct update *update, struct host *host)
 {
 	struct versions versions = VERSIONS_INIT;
 	char why[VERSIONS_WHY_SIZE];
 
 	*host = (struct host){.error = 0};
-	host->error = update_state_read(directory, &host->state);
-	if (versions_open(library, &versions, why) == 0) {
+	host->error = update_state_read(update->directory, &host->state);
+	if (versions_open(update->library, &versions, why) == 0) {
 		(void)versions_named(&versions, VERSIONS_CURRENT, host->current);
 		(void)versions_named(&versions, VERSIONS_PREVIOUS, host->previous);
 	}
 	versions_close(&versions);
+	read_rules(update->options.rules_folder, host->rules);
 }
 
 static bool on_trial(const struct host *host)
@@ -184,13 +198,13 @@ static void say_host(const struct host *host)
 			 host->previous[0] ? ", which --rollback goes back to" : "");
 		say_text("installed", text);
 	}
+	if (host->rules[0])
+		say_text("rules", host->rules);
 	if (host->error < 0) {
 		say_text("state",
 			 host->error == -EBADMSG ? "damaged: remove it to begin anew" : strerror(-host->error));
 		return;
 	}
-	if (state->rules[0])
-		say_text("rules", state->rules);
 	if (state->hold)
 		say_text("held", "nothing is installed until --unhold");
 	if (state->pin[0])
@@ -223,7 +237,7 @@ static void put_host(struct json *json, const struct host *host)
 	put_text(json, "previous", host->previous);
 	json_put_bool(json, "on_trial", on_trial(host));
 	json_put_bool(json, "damaged", host->error < 0);
-	put_text(json, "rules", state->rules);
+	put_text(json, "rules", host->rules);
 	json_put_bool(json, "hold", state->hold);
 	put_text(json, "pin", state->pin);
 	json_key(json, "bad");
@@ -243,25 +257,25 @@ static void put_host(struct json *json, const struct host *host)
 	json_close_object(json);
 }
 
-int update_status(const char *directory, const char *library, int64_t now_s, bool as_json)
+int update_status(const struct update *update, int64_t now_s)
 {
 	CLEANUP(buf_free) struct buf text = BUF_INIT;
 	struct json json = json_to(&text);
 	struct host host;
 	int code = EXIT_OK;
 
-	read_host(directory, library, &host);
+	read_host(update, &host);
 	json_open_object(&json);
 	for (int type = 0; type < TUF_TYPES; type++) {
 		const char *name = tuf_type_names[type];
 		struct expiry expiry;
 		char line[128];
 
-		read_one(directory, (enum tuf_type)type, now_s, &expiry);
+		read_one(update->directory, (enum tuf_type)type, now_s, &expiry);
 		put_expiry(&json, name, &expiry);
 		if (expiry.known)
 			say_expiry(line, sizeof(line), &expiry);
-		if (!as_json)
+		if (!update->json)
 			printf("%-10s %s%s\n", name, expiry.known ? "" : "none: ", expiry.known ? line : expiry.why);
 		if (!expiry.known || expiry.left_s <= 0)
 			code = EXIT_NO;
@@ -269,7 +283,7 @@ int update_status(const char *directory, const char *library, int64_t now_s, boo
 	put_host(&json, &host);
 	json_close_object(&json);
 	json_end_line(&json);
-	if (!as_json)
+	if (!update->json)
 		say_host(&host);
 	else if (buf_error(&text) == 0)
 		fwrite(text.data, 1, text.length, stdout);

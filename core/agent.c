@@ -161,7 +161,8 @@ static int rooms_open(struct agent *agent, struct buf *why)
 	if (!result)
 		result = process_table_new(&agent->processes);
 	if (!result)
-		result = rules_load(agent->options.rules_directory, &agent->rules, why);
+		result = rules_load_pushed(agent->options.rules_directory, agent->options.rules_pushed, &agent->rules,
+					   why);
 	if (!result)
 		result = correlate_new(agent->rules, agent->boot, &agent->correlate);
 	if (result < 0)
@@ -278,7 +279,7 @@ void agent_free(struct agent *agent)
 int agent_reload(struct agent *agent, struct buf *why)
 {
 	struct rules *fresh;
-	int result = rules_load(agent->options.rules_directory, &fresh, why);
+	int result = rules_load_pushed(agent->options.rules_directory, agent->options.rules_pushed, &fresh, why);
 
 	if (result < 0)
 		return result;

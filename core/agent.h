@@ -37,6 +37,7 @@ struct agent_options {
 	const struct agent_sink *sinks; // borrowed; sink_count of them
 	uint32_t sink_count;
 	const char *rules_directory; // NULL: embedded rules only
+	const char *rules_pushed; // a file that came with an update; NULL: none
 	bool tree; // only the tree that agent_tree_open() and agent_tree_close() mark; else the whole host
 	bool fallback; // no BPF: a room of core/fallback.h feeds the process table
 	bool living_at_end; // agent_finish() writes a record of each process that still lives, without an end
@@ -50,7 +51,8 @@ struct agent_options {
 void agent_options_default(struct agent_options *options);
 
 // Loads, attaches, then reads what already runs (whole host only): no process falls between. On failure *ret_agent is
-// untouched and why has a sentence. -EINVAL: the rules are bad, why then has every line of it.
+// untouched and why has a sentence. -EINVAL: the rules are bad, why then has every line of it. On success why is empty
+// or says that pushed rules are bad and left out; so does agent_reload().
 int agent_new(const struct agent_options *options, struct agent **ret_agent, struct buf *why);
 void agent_free(struct agent *agent);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rules, the room's door: loads the files, numbers the rules in the order in which they are tried
-// (the user's files by name, then the shipped ones, each from top to bottom) and builds the index
+// (the user's files by name, then pushed ones, then the shipped ones, each from top to bottom) and builds the index
 // by program name. Once loaded nothing changes, so a set can be replaced whole while the old one is
 // still read.
 #include "core/rules.h"
@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/base/cleanup.h"
 #include "core/base/fs.h"
@@ -215,11 +216,17 @@ static int read_directory(struct reader *reader, const char *directory)
 	return result;
 }
 
+static int read_pushed(struct reader *reader, const char *path)
+{
+	reader->origin = RULES_PUSHED;
+	return read_path(reader, path);
+}
+
 static int read_shipped(struct reader *reader)
 {
 	int result = 0;
 
-	reader->shipped = true;
+	reader->origin = RULES_SHIPPED;
 	for (size_t i = 0; i < embedded_rules_count; i++) {
 		const struct embedded_file *file = &embedded_rules[i];
 		char name[256];
@@ -235,19 +242,20 @@ static int read_shipped(struct reader *reader)
 	return result;
 }
 
-static int load(struct rules *rules, const char *directory, struct buf *error_text)
+static int load(struct rules *rules, const char *directory, const char *pushed, struct buf *error_text)
 {
 	struct reader reader = {.rules = rules, .error = error_text};
 	int user = directory ? read_directory(&reader, directory) : 0;
-	int shipped = user == -ENOMEM ? user : read_shipped(&reader);
-	int error = user ? user : shipped;
+	int other = user == -ENOMEM || !pushed ? user : read_pushed(&reader, pushed);
+	int shipped = other == -ENOMEM ? other : read_shipped(&reader);
+	int error = user ? user : other ? other : shipped;
 
 	if (!error)
 		error = rules_index(rules);
 	return error ? error : rules_redact_prepare(rules);
 }
 
-int rules_load(const char *directory, struct rules **ret_rules, struct buf *error)
+static int load_new(const char *directory, const char *pushed, struct rules **ret_rules, struct buf *error)
 {
 	struct rules *rules = calloc(1, sizeof(*rules));
 	int result;
@@ -255,13 +263,34 @@ int rules_load(const char *directory, struct rules **ret_rules, struct buf *erro
 	if (!rules)
 		return -ENOMEM;
 	arena_init(&rules->arena, 64 * 1024);
-	result = load(rules, directory, error);
+	result = load(rules, directory, pushed, error);
 	if (result) {
 		rules_free(rules);
 		return result;
 	}
 	*ret_rules = rules;
 	return 0;
+}
+
+int rules_load(const char *directory, struct rules **ret_rules, struct buf *error)
+{
+	return load_new(directory, NULL, ret_rules, error);
+}
+
+int rules_load_pushed(const char *directory, const char *pushed, struct rules **ret_rules, struct buf *error)
+{
+	CLEANUP(buf_free) struct buf first = BUF_INIT;
+	int result;
+
+	if (!pushed || access(pushed, F_OK) < 0)
+		return load_new(directory, NULL, ret_rules, error);
+	result = load_new(directory, pushed, ret_rules, &first);
+	if (result != -EINVAL)
+		return result;
+	result = load_new(directory, NULL, ret_rules, error);
+	if (result == 0)
+		buf_printf(error, "left out: %s", first.data ? first.data : pushed);
+	return result;
 }
 
 void rules_free(struct rules *rules)

@@ -101,6 +101,10 @@ struct rule_result {
 // Loads the embedded rules, then every *.yaml in directory (NULL: none) in name order. On bad
 // rules: -EINVAL and "file:line: reason; what to do" lines in error; *ret_rules untouched.
 int rules_load(const char *directory, struct rules **ret_rules, struct buf *error);
+
+// The same, with a file of rules that came with an update (NULL or absent: none) after the directory's and before the
+// embedded ones. When that file is what is bad, everything else is loaded without it: 0, and error says why.
+int rules_load_pushed(const char *directory, const char *pushed, struct rules **ret_rules, struct buf *error);
 void rules_free(struct rules *rules);
 uint32_t rules_count(const struct rules *rules);
 

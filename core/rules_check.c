@@ -54,7 +54,7 @@ int rules_warnings(const struct rules *rules, struct buf *out)
 		for (uint32_t j = 0; j < i; j++) {
 			const struct rule *rule = rules->rules[i], *earlier = rules->rules[j];
 			// A user's rule in front of a shipped one is what the order is for.
-			if (earlier->shipped != rule->shipped || !is_covered(rule, earlier))
+			if (earlier->origin != rule->origin || !is_covered(rule, earlier))
 				continue;
 			buf_printf(out,
 				   "%s: warning: the %s \"%s\" is never reached: \"%s\" at %s "

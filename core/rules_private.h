@@ -21,11 +21,14 @@ struct node {
 	bool plain; // not quoted: an empty plain text is "nothing"
 };
 
+// Whose a rule is, in the order in which they are read: a name may come once from each.
+enum rules_origin { RULES_USER, RULES_PUSHED, RULES_SHIPPED };
+
 // One file being read; errors go to error as "file:line: reason; what to do" lines.
 struct reader {
 	struct rules *rules;
 	const char *file; // as it is shown
-	bool shipped;
+	enum rules_origin origin;
 	struct buf *error;
 	uint32_t error_count;
 	const char *engine; // of the engine whose tasks are being read
@@ -169,7 +172,8 @@ struct rule {
 	struct rule *next; // in reading order
 	uint32_t order;
 	uint8_t section;
-	bool at_root, anywhere, has_tasks, wrapper, silent, shipped, catalogue;
+	bool at_root, anywhere, has_tasks, wrapper, silent, catalogue;
+	enum rules_origin origin;
 };
 
 struct interpreter {
@@ -178,7 +182,8 @@ struct interpreter {
 	const char *name;
 	const struct globs *exe;
 	const struct words *code, *module, *jar, *values, *file, *end;
-	bool clusters, main_class, shell, shipped;
+	bool clusters, main_class, shell;
+	enum rules_origin origin;
 };
 
 struct redaction {

@@ -31,14 +31,14 @@ int read_interpreter(struct reader *reader, const struct node *node)
 	if (!interpreter)
 		return -ENOMEM;
 	*interpreter = (struct interpreter){.place = place_of(reader, node->line),
-					    .shipped = reader->shipped};
+					    .origin = reader->origin};
 	if (!interpreter->place)
 		return -ENOMEM;
 	error = read_map(reader, node, keys, "an interpreter", interpreter);
 	error = error ? error : require(reader, node, "the interpreter", "name", interpreter->name);
 	error = error ? error : require(reader, node, "the interpreter", "exe", interpreter->exe);
 	for (tail = &reader->rules->interpreters; !error && *tail; tail = &(*tail)->next)
-		if ((*tail)->shipped == reader->shipped &&
+		if ((*tail)->origin == reader->origin &&
 		    !strcmp((*tail)->name, interpreter->name))
 			error = reader_error(
 				reader, node->line,

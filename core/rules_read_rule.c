@@ -14,7 +14,7 @@ struct rule *rule_new(struct reader *reader, const struct node *node, enum secti
 
 	if (rule)
 		*rule = (struct rule){.section = (uint8_t)section,
-				      .shipped = reader->shipped,
+				      .origin = reader->origin,
 				      .place = place_of(reader, node->line)};
 	return rule && rule->place ? rule : NULL;
 }
@@ -29,7 +29,7 @@ int rule_add(struct reader *reader, const struct node *node, struct rule *rule)
 				    RULES_MAX);
 	for (; *tail; tail = &(*tail)->next)
 		if (rule->section != SECTION_TASK && (*tail)->section == rule->section &&
-		    (*tail)->shipped == rule->shipped && !strcmp((*tail)->name, rule->name))
+		    (*tail)->origin == rule->origin && !strcmp((*tail)->name, rule->name))
 			return reader_error(reader, node->line,
 					    "the %s \"%s\" is defined twice, first at %s; merge "
 					    "them or rename one",

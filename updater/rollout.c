@@ -66,10 +66,13 @@ static const char *text_of(yyjson_val *object, const char *member)
 static bool decide(const struct rollout_policy *policy, const struct tuf_target *target, const char *version,
 		   char why[ROLLOUT_WHY_SIZE])
 {
-	const struct update_bad *bad = update_state_bad(policy->state, version, text_of(target->hashes, "sha256"));
-	const char *pin = policy->state->pin;
+	const struct update_bad *bad;
+	const char *pin = policy->pin;
+	char name[VERSIONS_NAME_SIZE];
 	struct rollout rollout;
 
+	snprintf(name, sizeof(name), "%s%s", policy->prefix, version);
+	bad = update_state_bad(policy->state, name, text_of(target->hashes, "sha256"));
 	if (*pin && strcmp(pin, version) != 0)
 		snprintf(why, ROLLOUT_WHY_SIZE, "%s is pinned here; --unpin ends that", pin);
 	else if (bad)

@@ -32,6 +32,8 @@ uint64_t rollout_jitter_s(const char *host_id, uint64_t max_s);
 // What is installed only when all of it agrees.
 struct rollout_policy {
 	const struct update_state *state;
+	const char *pin; // "": none
+	const char *prefix; // of its versions in the state: "", "rules-"
 	const char *host_id;
 	bool canary;
 	bool automatic; // nobody asked: percentages count

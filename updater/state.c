@@ -135,7 +135,7 @@ int update_state_read(const char *directory, struct update_state *ret_state)
 	root = yyjson_doc_get_root(doc);
 	state.hold = yyjson_get_bool(yyjson_obj_get(root, "hold"));
 	fine = yyjson_is_obj(root) && yyjson_is_bool(yyjson_obj_get(root, "hold")) && TAKE(root, "pin", state.pin) &&
-	       TAKE(root, "rules", state.rules) && take_bad(yyjson_obj_get(root, "bad"), &state) &&
+	       take_bad(yyjson_obj_get(root, "bad"), &state) &&
 	       take_trial(yyjson_obj_get(root, "trial"), &state.trial) &&
 	       take_last(yyjson_obj_get(root, "last"), &state.last);
 	yyjson_doc_free(doc);
@@ -198,7 +198,6 @@ int update_state_write(const char *directory, const struct update_state *state)
 	json_open_object(&json);
 	put_text(&json, "pin", state->pin);
 	json_put_bool(&json, "hold", state->hold);
-	put_text(&json, "rules", state->rules);
 	json_key(&json, "bad");
 	json_open_array(&json);
 	for (size_t i = 0; i < state->bad_count; i++) {

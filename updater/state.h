@@ -22,6 +22,7 @@ enum {
 #define UPDATE_STATE_FILE "state"
 
 struct update_bad {
+	// version: of pushed rules it is "rules-VERSION"
 	char version[VERSIONS_NAME_SIZE], sha256[UPDATE_SHA256_SIZE], reason[UPDATE_REASON_SIZE];
 	int64_t at_s; // Unix time
 };
@@ -38,7 +39,7 @@ struct update_trial {
 
 struct update_last {
 	char action[UPDATE_WORD_SIZE]; // "apply", "rollback"; "": none yet
-	char outcome[UPDATE_WORD_SIZE]; // "on trial", "held", "rolled back", "refused", "failed"
+	char outcome[UPDATE_WORD_SIZE]; // "on trial", "held", "rolled back", "refused", "failed"; of rules "installed"
 	char version[VERSIONS_NAME_SIZE], reason[UPDATE_REASON_SIZE];
 	int64_t at_s;
 };
@@ -46,7 +47,6 @@ struct update_last {
 struct update_state {
 	char pin[VERSIONS_NAME_SIZE]; // "": none
 	bool hold;
-	char rules[VERSIONS_NAME_SIZE]; // version of the pushed rules; "": none
 	struct update_bad bad[UPDATE_BAD_MAX];
 	size_t bad_count;
 	struct update_trial trial;

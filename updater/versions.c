@@ -17,7 +17,6 @@
 #include "core/base/fs.h"
 #include "updater/versions_file.h"
 
-#define PROGRAM "tracer"
 #define SUMS "SHA256SUMS"
 
 int versions_name_fine(const char *version)
@@ -30,26 +29,53 @@ int versions_name_fine(const char *version)
 													       : 0;
 }
 
+static int open_both(struct versions *versions, const char *library)
+{
+	if ((size_t)snprintf(versions->path, sizeof(versions->path), "%s", library) >= sizeof(versions->path))
+		return -ENAMETOOLONG;
+	versions->fd = open(library, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (versions->fd >= 0)
+		versions->versions_fd =
+			openat(versions->fd, "versions", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return versions->versions_fd < 0 ? -errno : 0;
+}
+
 int versions_open(const char *library, struct versions *ret_versions, char why[VERSIONS_WHY_SIZE])
 {
 	struct versions versions = VERSIONS_INIT;
-	int result = 0;
+	int result = open_both(&versions, library);
 
-	if ((size_t)snprintf(versions.path, sizeof(versions.path), "%s", library) >= sizeof(versions.path))
-		return -ENAMETOOLONG;
-	versions.fd = open(library, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (versions.fd >= 0)
-		versions.versions_fd = openat(versions.fd, "versions", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (versions.versions_fd < 0) {
-		result = -errno;
-		snprintf(why, VERSIONS_WHY_SIZE,
-			 "%.300s/versions: %s; the installer makes it, or say --prefix where it put the program",
-			 library, strerror(-result));
-		versions_close(&versions);
-		return result;
+	versions.file = "tracer";
+	if (result == 0) {
+		*ret_versions = versions;
+		return 0;
 	}
-	*ret_versions = versions;
-	return 0;
+	snprintf(why, VERSIONS_WHY_SIZE,
+		 "%.300s/versions: %s; the installer makes it, or say --prefix where it put the program", library,
+		 strerror(-result));
+	versions_close(&versions);
+	return result;
+}
+
+int versions_open_data(const char *folder, const char *file, struct versions *ret_versions, char why[VERSIONS_WHY_SIZE])
+{
+	struct versions versions = VERSIONS_INIT;
+	char path[PATH_MAX];
+	int result = -ENAMETOOLONG;
+
+	if ((size_t)snprintf(path, sizeof(path), "%s/versions", folder) < sizeof(path))
+		result = fs_make_directories(path, 0755);
+	if (result == 0)
+		result = open_both(&versions, folder);
+	versions.file = file;
+	versions.data = true;
+	if (result == 0) {
+		*ret_versions = versions;
+		return 0;
+	}
+	snprintf(why, VERSIONS_WHY_SIZE, "%.300s/versions: %s", folder, strerror(-result));
+	versions_close(&versions);
+	return result;
 }
 
 void versions_close(struct versions *versions)
@@ -86,7 +112,7 @@ int versions_named(const struct versions *versions, const char *pointer, char re
 		return errno == EINVAL ? -EBADMSG : -errno;
 	text[length] = 0;
 	end = strrchr(text, '/');
-	if (strncmp(text, "versions/", 9) != 0 || end < text + 9 || strcmp(end, "/" PROGRAM) != 0 ||
+	if (strncmp(text, "versions/", 9) != 0 || end < text + 9 || strcmp(end + 1, versions->file) != 0 ||
 	    end - (text + 9) >= VERSIONS_NAME_SIZE)
 		return -EBADMSG;
 	snprintf(name, sizeof(name), "%.*s", (int)(end - (text + 9)), text + 9);
@@ -98,15 +124,15 @@ int versions_named(const struct versions *versions, const char *pointer, char re
 
 int versions_whole(const struct versions *versions, const char *version)
 {
-	char path[VERSIONS_NAME_SIZE + 16];
+	char path[VERSIONS_NAME_SIZE + 32];
 	struct stat info;
 
 	if (versions_name_fine(version) < 0)
 		return -EBADMSG;
-	snprintf(path, sizeof(path), "%s/" PROGRAM, version);
+	snprintf(path, sizeof(path), "%s/%s", version, versions->file);
 	if (fstatat(versions->versions_fd, path, &info, AT_SYMLINK_NOFOLLOW) < 0)
 		return -errno;
-	return S_ISREG(info.st_mode) && (info.st_mode & 0111) && info.st_size > 0 ? 0 : -EBADMSG;
+	return S_ISREG(info.st_mode) && (versions->data || (info.st_mode & 0111)) && info.st_size > 0 ? 0 : -EBADMSG;
 }
 
 // ---- what goes -----------------------------------------------------------------------------------------------------
@@ -182,6 +208,8 @@ int versions_tidy(struct versions *versions)
 	char current[VERSIONS_NAME_SIZE], previous[VERSIONS_NAME_SIZE] = "";
 	int result = versions_named(versions, VERSIONS_CURRENT, current);
 
+	if (result == -ENOENT && versions->data)
+		return remove_others(versions, "", "", 1);
 	// Without a pointer that can be read nothing may go.
 	if (result < 0)
 		return result;
@@ -221,7 +249,7 @@ int versions_stage(struct versions *versions, const char *version, int *ret_fd)
 	staging_name(version, name);
 	if (mkdirat(versions->versions_fd, name, 0755) < 0)
 		return -errno;
-	snprintf(file, sizeof(file), "%s/" PROGRAM, name);
+	snprintf(file, sizeof(file), "%s/%s", name, versions->file);
 	fd = openat(versions->versions_fd, file, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0) {
 		int result = -errno;
@@ -231,6 +259,16 @@ int versions_stage(struct versions *versions, const char *version, int *ret_fd)
 	}
 	*ret_fd = fd;
 	return 0;
+}
+
+int versions_stage_path(const struct versions *versions, const char *version, char out[PATH_MAX])
+{
+	char name[VERSIONS_NAME_SIZE + 8];
+
+	staging_name(version, name);
+	return (size_t)snprintf(out, PATH_MAX, "%s/versions/%s/%s", versions->path, name, versions->file) < PATH_MAX
+		       ? 0
+		       : -ENAMETOOLONG;
 }
 
 void versions_stage_drop(struct versions *versions, const char *version, int fd)
@@ -259,7 +297,9 @@ static int finish(struct versions *versions, const char *name, const char *versi
 	CLEANUP(cleanup_close)
 	int folder = openat(versions->versions_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	CLEANUP(cleanup_close) int model = openat(versions->fd, VERSIONS_CURRENT, O_RDONLY | O_CLOEXEC);
-	int result = folder < 0 ? -errno : versions_file_like(fd, model, why);
+	int result = folder < 0	      ? -errno
+		     : versions->data ? versions_file_data(fd, why)
+				      : versions_file_like(fd, model, why);
 
 	if (result < 0)
 		return result;
@@ -302,7 +342,7 @@ static int point(struct versions *versions, const char *pointer, const char *ver
 {
 	char text[VERSIONS_NAME_SIZE + 32], fresh[32];
 
-	snprintf(text, sizeof(text), "versions/%s/" PROGRAM, version);
+	snprintf(text, sizeof(text), "versions/%s/%s", version, versions->file);
 	snprintf(fresh, sizeof(fresh), ".%s.tracer-new", pointer); // the installer's name, which it clears up too
 	if (unlinkat(versions->fd, fresh, 0) < 0 && errno != ENOENT)
 		return -errno;
@@ -332,9 +372,15 @@ int versions_back(struct versions *versions, char ret_version[VERSIONS_NAME_SIZE
 	char previous[VERSIONS_NAME_SIZE], current[VERSIONS_NAME_SIZE] = "";
 	int result = versions_named(versions, VERSIONS_PREVIOUS, previous);
 
+	(void)versions_named(versions, VERSIONS_CURRENT, current);
+	if (result == -ENOENT && versions->data && current[0]) {
+		if (unlinkat(versions->fd, VERSIONS_CURRENT, 0) < 0 || fsync(versions->fd) < 0)
+			return -errno;
+		ret_version[0] = 0;
+		return 0;
+	}
 	if (result < 0)
 		return result;
-	(void)versions_named(versions, VERSIONS_CURRENT, current);
 	// The same: a way back that was cut off before its end.
 	if (strcmp(previous, current) != 0) {
 		result = versions_whole(versions, previous);

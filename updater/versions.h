@@ -11,6 +11,7 @@
 #pragma once
 
 #include <limits.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 enum { VERSIONS_NAME_SIZE = 64, VERSIONS_WHY_SIZE = 512 };
@@ -20,6 +21,8 @@ enum { VERSIONS_NAME_SIZE = 64, VERSIONS_WHY_SIZE = 512 };
 
 struct versions {
 	int fd, versions_fd, lock_fd; // -1: not open
+	const char *file; // what a version consists of: "tracer"
+	bool data; // it is read, not run
 	char path[PATH_MAX]; // LIBRARY
 };
 
@@ -27,6 +30,9 @@ struct versions {
 
 // Opens LIBRARY (such as /usr/local/lib/tracer) to look. -ENOENT: nothing is installed there. With why.
 int versions_open(const char *library, struct versions *ret_versions, char why[VERSIONS_WHY_SIZE]);
+// The same for files that are read: pushed rules, where nothing need be there yet (it is made; current names nothing).
+int versions_open_data(const char *folder, const char *file, struct versions *ret_versions,
+		       char why[VERSIONS_WHY_SIZE]);
 void versions_close(struct versions *versions); // takes VERSIONS_INIT; gives the lock back
 
 // Before anything is changed: the installer's lock too. -EBUSY: another one holds it. Until versions_close().
@@ -50,6 +56,8 @@ int versions_tidy(struct versions *versions);
 
 // Begins a version: its program's file, empty, to be written by the caller. A version of that name must not be there.
 int versions_stage(struct versions *versions, const char *version, int *ret_fd);
+// Where that file is until then. -ENAMETOOLONG.
+int versions_stage_path(const struct versions *versions, const char *version, char out[PATH_MAX]);
 // What was written becomes the version: owner, mode, capabilities and SELinux label as the current one has them (root,
 // 0755 without one), then its sums (text of SHA256SUMS), then its name, each on disk. Just before the name all versions
 // but the current one go: there are never more than two. Closes fd in any case; on failure what was staged is removed.
@@ -62,5 +70,6 @@ void versions_stage_drop(struct versions *versions, const char *version, int fd)
 // power cut `current` names one of the two.
 int versions_point(struct versions *versions, const char *version);
 
-// The way back: `current` names the previous version again and `previous` goes. -ENOENT: there is none.
+// The way back: `current` names the previous version again and `previous` goes. -ENOENT: there is none, save for data:
+// then `current` goes too, and ret_version is "".
 int versions_back(struct versions *versions, char ret_version[VERSIONS_NAME_SIZE]);

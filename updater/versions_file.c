@@ -25,7 +25,7 @@ enum {
 
 static int fail(char why[VERSIONS_WHY_SIZE], int error, const char *what)
 {
-	snprintf(why, VERSIONS_WHY_SIZE, "the new program's %s: %s", what, strerror(-error));
+	snprintf(why, VERSIONS_WHY_SIZE, "the new file's %s: %s", what, strerror(-error));
 	return error;
 }
 
@@ -70,6 +70,11 @@ int versions_file_like(int fd, int model, char why[VERSIONS_WHY_SIZE])
 	return result;
 }
 
+int versions_file_data(int fd, char why[VERSIONS_WHY_SIZE])
+{
+	return fchmod(fd, 0644) < 0 ? fail(why, -errno, "mode") : 0;
+}
+
 // ---- the place -----------------------------------------------------------------------------------------------------
 
 static int refuse(const struct versions *versions, char why[VERSIONS_WHY_SIZE], int error, const char *text)
@@ -90,7 +95,7 @@ int versions_preflight(const struct versions *versions, uint64_t bytes, char why
 		return refuse(
 			versions, why, -EROFS,
 			"is on a read-only file system: mount it writable, or update the image that it comes from");
-	if (room.f_flag & ST_NOEXEC)
+	if (!versions->data && (room.f_flag & ST_NOEXEC))
 		return refuse(versions, why, -ENOEXEC,
 			      "is mounted noexec, where no new program could start: mount it without, or install with "
 			      "--prefix elsewhere");

@@ -27,6 +27,7 @@ class Host(Client):
         super().__init__(folder, repository)
         self.prefix = Path(folder) / "prefix"
         self.library = self.prefix / "lib/tracer"
+        self.rules = Path(folder) / "rules"
         self.put("0.0.1")
         (self.library / "current").symlink_to("versions/0.0.1/tracer")
         assert self.init() == 0, self.said
@@ -42,7 +43,7 @@ class Host(Client):
         self.repository.release()
 
     def run(self, *arguments):
-        return super().run("--prefix", self.prefix, "--config", "/dev/null", *arguments)
+        return super().run("--prefix", self.prefix, "--rules-folder", self.rules, "--config", "/dev/null", *arguments)
 
     def apply(self, *arguments):
         return self.online("--apply", *arguments)
@@ -133,8 +134,8 @@ def test_what_is_not_as_described_leaves_nothing(host):
 
 def test_a_container_says_who_updates_it(host):
     host.offer("9.1")
-    done = subprocess.run(["unshare", "--ipc", BINARY, "update", "--metadata-dir", host.trusted, "--prefix", host.prefix, "--metadata-url",
-                           f"{host.server.url}/metadata", "--apply"], capture_output=True, text=True,
+    done = subprocess.run(["unshare", "--ipc", BINARY, "update", "--metadata-dir", host.trusted, "--prefix", host.prefix, "--rules-folder", "",
+                           "--metadata-url", f"{host.server.url}/metadata", "--apply"], capture_output=True, text=True,
                           env={"KUBERNETES_SERVICE_HOST": "10.0.0.1"})
     assert done.returncode == 3 and "whoever owns the DaemonSet updates it" in done.stderr
     assert host.versions() == ["0.0.1"]
@@ -148,7 +149,8 @@ def test_a_place_that_cannot_hold_it_is_found_before_the_download(host, options,
     script = (f'cp -a {place} {host.prefix}/kept && mount -t tmpfs -o size=64m none {place} && cp -a {host.prefix}/kept/. {place} && '
               f'mount -o remount,{options} {place} && exec "$@"')
     done = subprocess.run(["unshare", "-m", "sh", "-c", script, "sh", BINARY, "update", "--metadata-dir", host.trusted, "--prefix",
-                           host.prefix, "--metadata-url", f"{host.server.url}/metadata", "--apply"], capture_output=True, text=True)
+                           host.prefix, "--rules-folder", "", "--metadata-url", f"{host.server.url}/metadata", "--apply"],
+                          capture_output=True, text=True)
     assert done.returncode == 1 and words in done.stderr, done.stderr
     assert not [path for path in host.repository.requests if path.startswith("targets/")]
 
@@ -160,7 +162,8 @@ def test_an_overlay_is_refused(host):
             (Path(folder) / name).mkdir()
         script = f'mount -t overlay -o lowerdir={host.library},upperdir={folder}/upper,workdir={folder}/work none {host.library} && exec "$@"'
         done = subprocess.run(["unshare", "-m", "sh", "-c", script, "sh", BINARY, "update", "--metadata-dir", host.trusted, "--prefix",
-                               host.prefix, "--metadata-url", f"{host.server.url}/metadata", "--apply"], capture_output=True, text=True)
+                               host.prefix, "--rules-folder", "", "--metadata-url", f"{host.server.url}/metadata", "--apply"],
+                          capture_output=True, text=True)
     assert done.returncode == 1 and "on an overlay" in done.stderr, done.stderr
 
 
@@ -284,3 +287,46 @@ def test_the_collectors_status_announces_expiry(host, tmp_path):
     finally:
         collector.terminate()
         collector.wait(30)
+
+
+RULES = "catalogue:\n  pushed tools:\n    splitreads: index merge\n"
+
+
+def offer_rules(host, version, text, **custom):
+    fields = {"product": "tracer-rules", "channel": "stable", "version": version, "architecture": "any", **custom}
+    host.repository.add_target(f"rules-{version}.yaml", text.encode(), custom=fields)
+    host.repository.release()
+
+
+def test_rules_are_targets_too(host):
+    current = host.rules / "current"
+    offer_rules(host, "1", RULES)
+    host.offer("9.1")
+    assert host.apply("--rules") == 0, host.said
+    assert current.read_text() == RULES and current.stat().st_mode & 0o777 == 0o644
+    assert host.named("current") == "0.0.1"  # the program was not asked for
+    offer_rules(host, "2", RULES.replace("merge", "merge sort"))
+    assert host.apply() == 0 and host.named("current") == "9.1", host.said
+    assert "merge sort" in current.read_text() and os.readlink(host.rules / "previous") == "versions/1/rules.yaml"
+    assert host.run("--status", "--json") == 0 and json.loads(host.said)["host"]["rules"] == "2"
+    # The same way back, the same memory; the trial of the program is not touched.
+    assert host.run("--rollback", "--rules") == 0 and current.read_text() == RULES, host.said
+    assert host.state()["trial"]["version"] == "9.1"
+    assert host.apply("--rules") == 0 and "2 is there, but it was tried here" in host.said and current.read_text() == RULES
+    offer_rules(host, "3", RULES, rollout={"halt": True})
+    assert host.apply("--rules") == 0 and "its rollout was halted" in host.said
+    assert host.run("--rollback", "--rules") == 0 and "pushed rules: none" in host.said and not current.exists()
+
+
+def test_rules_that_cannot_be_read_are_never_current(host):
+    offer_rules(host, "1", RULES)
+    assert host.apply("--rules") == 0, host.said
+    offer_rules(host, "2", "tools: [unheard-of: 1]\n")
+    host.offer("9.1")
+    assert host.apply() == 1 and "rules 2: " in host.said
+    assert (host.rules / "current").read_text() == RULES
+    assert host.named("current") == "9.1"  # no reason against the program
+    assert [bad["version"] for bad in host.state()["bad"]] == ["rules-2"]
+    host.repository.requests.clear()
+    assert host.apply("--rules") == 0 and "remembered as bad" in host.said
+    assert not [path for path in host.repository.requests if path.startswith("targets/")]

@@ -73,8 +73,7 @@ class World:
         shutil.copytree(first, self.trusted)
 
     def command(self, action):
-        # --canary: it reads no configuration of this machine.
-        source = ["--config", "/dev/null", "--bundle", self.folder / "bundle"] if action == "--apply" else []
+        source = ["--config", "/dev/null", "--rules-folder", "", "--bundle", self.folder / "bundle"] if action == "--apply" else []
         return [TRACER, "update", "--metadata-dir", self.trusted, "--prefix", self.runs / "prefix", *source, action]
 
     def run(self, action, *tracer):

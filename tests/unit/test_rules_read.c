@@ -248,6 +248,45 @@ static void a_users_rule_comes_before_a_shipped_one(void **state)
 	rules_free(rules);
 }
 
+static void pushed_rules_come_between_and_stop_nothing(void **state)
+{
+	static const char mine[] = "catalogue:\n  mine:\n    samtools: {display: \"our samtools\"}\n";
+	static const char pushed[] = "catalogue:\n  theirs:\n    samtools: {display: \"their samtools\"}\n"
+				     "    bwa: {display: \"their bwa\"}\n";
+	CLEANUP(buf_free) struct buf error = BUF_INIT;
+	struct rules *rules = NULL;
+	struct arena arena;
+	char path[128];
+
+	(void)state;
+	arena_init(&arena, 4096);
+	file_path(path, "pushed");
+	assert_int_equal(rules_load_pushed(NULL, path, &rules, &error), 0); // not there: none
+	assert_int_equal(error.length, 0);
+	rules_free(rules);
+	write_file("a.yaml", mine, strlen(mine));
+	write_file("pushed", pushed, strlen(pushed));
+	assert_int_equal(rules_load_pushed(directory, path, &rules, &error), 0);
+	assert_int_equal(error.length, 0);
+	assert_string_equal(match(rules, "samtools|sort", NULL, NULL, &arena).tool, "our samtools");
+	assert_string_equal(match(rules, "bwa|mem", NULL, NULL, &arena).tool, "their bwa");
+	rules_free(rules);
+	// A newer grammar, say: everything else goes on, and it is said.
+	write_file("pushed", "novelty: 1\n", 11);
+	assert_int_equal(rules_load_pushed(directory, path, &rules, &error), 0);
+	assert_non_null(strstr(error.data, "left out: "));
+	assert_non_null(strstr(error.data, "novelty"));
+	assert_string_equal(match(rules, "samtools|sort", NULL, NULL, &arena).tool, "our samtools");
+	assert_string_equal(match(rules, "bwa|mem", NULL, NULL, &arena).tool, "bwa mem");
+	rules_free(rules);
+	// The user's own stay an error.
+	write_file("a.yaml", "novelty: 1\n", 11);
+	assert_int_equal(rules_load_pushed(directory, path, &rules, &error), -EINVAL);
+	remove_file("a.yaml");
+	remove_file("pushed");
+	arena_free(&arena);
+}
+
 static void files_are_read_in_the_order_of_their_names(void **state)
 {
 	static const char second[] = "tools:\n  - {name: second, when: {program: zzz}}\n";
@@ -456,6 +495,7 @@ int main(void)
 		cmocka_unit_test(the_examples_do_what_the_document_says),
 		cmocka_unit_test(the_filter_is_handed_on_entry_by_entry),
 		cmocka_unit_test(a_users_rule_comes_before_a_shipped_one),
+		cmocka_unit_test(pushed_rules_come_between_and_stop_nothing),
 		cmocka_unit_test(files_are_read_in_the_order_of_their_names),
 		cmocka_unit_test(a_rule_that_is_never_reached_is_a_warning),
 		cmocka_unit_test(wrong_files_are_told_with_line_and_reason),

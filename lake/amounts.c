@@ -11,6 +11,7 @@ enum { SLOTS_FIRST = 256 };
 enum { STEPS_MAX = 360 }; // of one spreading; longer times are filled at wider distances
 
 _Static_assert((int)AMOUNTS <= (int)SERIES_METRICS_MAX, "room for the metrics of a run");
+_Static_assert(sizeof(union lake_slot) == sizeof(uint64_t), "figures of a row are copied as they lie");
 
 void amounts_free(struct amounts *amounts)
 {
@@ -32,6 +33,34 @@ void amounts_add(uint64_t *to, uint64_t value)
 	if (*to == LAKE_NULL)
 		*to = 0;
 	*to = value > LAKE_U64_MAX - *to ? LAKE_U64_MAX : *to + value;
+}
+
+// Most processes have all figures, and nothing is near the end: then no figure is looked at alone, but two at a time.
+// What is above LAKE_U64_MAX, unknown or too much, has the top bit.
+typedef uint64_t two __attribute__((vector_size(16), aligned(8), may_alias));
+enum { TWOS = SUM_END / 2 };
+_Static_assert(SUM_END % 2 == 0, "figures are taken by twos");
+
+void amounts_add_sums(uint64_t to[SUM_END], const uint64_t values[SUM_END])
+{
+	const two *more = (const two *)values;
+	two *sums = (two *)to, top = {0, 0};
+
+	for (unsigned i = 0; i < TWOS; i++)
+		top |= sums[i] | more[i];
+	if ((top[0] | top[1]) > LAKE_U64_MAX) {
+		for (unsigned i = 0; i < SUM_END; i++)
+			amounts_add(&to[i], values[i]);
+		return;
+	}
+	for (unsigned i = 0; i < TWOS; i++) {
+		sums[i] += more[i];
+		top |= sums[i];
+	}
+	for (unsigned i = 0; (top[0] | top[1]) > LAKE_U64_MAX && i < SUM_END; i++) {
+		if (to[i] > LAKE_U64_MAX)
+			to[i] = LAKE_U64_MAX;
+	}
 }
 
 static size_t slot_of(const struct amounts_step *steps, size_t slots, uint64_t run, uint64_t step)
@@ -102,16 +131,6 @@ static int spread(struct amounts *amounts, struct lake_batch *batch, uint64_t ru
 	uint64_t first = from_ns / AMOUNTS_STEP_NS, last = to_ns / AMOUNTS_STEP_NS;
 	uint64_t stride = (last - first) / STEPS_MAX + 1, whole = to_ns - from_ns, done = 0;
 
-	if (first == last) { // most processes are short
-		uint64_t *value = step_get(amounts, batch, run, first);
-
-		if (!value)
-			return -ENOMEM;
-		amounts_add(&value[AMOUNT_RUNNING], whole);
-		for (unsigned i = 0; i < SUM_END; i++)
-			amounts_add(&value[AMOUNT_USED + i], used[i]);
-		return 0;
-	}
 	for (uint64_t step = first; step <= last; step += stride) {
 		uint64_t end_ns = step + stride > last ? to_ns : (step + stride) * AMOUNTS_STEP_NS;
 		uint64_t now = end_ns - from_ns, *value = step_get(amounts, batch, run, step);
@@ -129,6 +148,12 @@ static int spread(struct amounts *amounts, struct lake_batch *batch, uint64_t ru
 	return 0;
 }
 
+struct amounts_short {
+	uint64_t running_ns;
+	const uint64_t *used;
+	bool started, ended, failed;
+};
+
 static int count_one(struct amounts *amounts, struct lake_batch *batch, uint64_t run, uint64_t time_ns, unsigned what)
 {
 	uint64_t *value = step_get(amounts, batch, run, time_ns / AMOUNTS_STEP_NS);
@@ -136,6 +161,22 @@ static int count_one(struct amounts *amounts, struct lake_batch *batch, uint64_t
 	if (!value)
 		return -ENOMEM;
 	value[what]++;
+	return 0;
+}
+
+// Most processes live within one step.
+static int add_short(struct amounts *amounts, struct lake_batch *batch, uint64_t run, uint64_t step,
+		     const struct amounts_short *life)
+{
+	uint64_t *value = step_get(amounts, batch, run, step);
+
+	if (!value)
+		return -ENOMEM;
+	amounts_add(&value[AMOUNT_RUNNING], life->running_ns);
+	amounts_add_sums(&value[AMOUNT_USED], life->used);
+	value[AMOUNT_STARTED] += life->started;
+	value[AMOUNT_ENDED] += life->ended;
+	value[AMOUNT_FAILED] += life->failed;
 	return 0;
 }
 
@@ -150,13 +191,16 @@ int amounts_process(struct amounts *amounts, struct lake_batch *batch, const str
 
 	if (run == LAKE_NULL)
 		return 0;
-	for (unsigned i = 0; i < SUM_END; i++) {
-		uint64_t old = before ? before->slot[PROCESSES_cpu_ns + i].u64 : LAKE_NULL;
+	memcpy(used, &slot[PROCESSES_cpu_ns], sizeof(used));
+	for (unsigned i = 0; before && i < SUM_END; i++) {
+		uint64_t old = before->slot[PROCESSES_cpu_ns + i].u64;
 
-		used[i] = slot[PROCESSES_cpu_ns + i].u64;
 		if (used[i] != LAKE_NULL && old != LAKE_NULL)
 			used[i] = used[i] > old ? used[i] - old : 0;
 	}
+	if (to_ns >= from_ns && from_ns / AMOUNTS_STEP_NS == to_ns / AMOUNTS_STEP_NS)
+		return add_short(amounts, batch, run, to_ns / AMOUNTS_STEP_NS,
+				 &(struct amounts_short){to_ns - from_ns, used, !before, !row->open, failed});
 	err = spread(amounts, batch, run, from_ns, to_ns < from_ns ? from_ns : to_ns, used);
 	if (!err && !before)
 		err = count_one(amounts, batch, run, slot[PROCESSES_start_ns].u64, AMOUNT_STARTED);

@@ -32,3 +32,5 @@ int amounts_process(struct amounts *amounts, struct lake_batch *batch, const str
 
 // Adds to a figure that may be unknown; LAKE_NULL adds nothing. Ends at LAKE_U64_MAX.
 void amounts_add(uint64_t *to, uint64_t value);
+// The same of all figures that add up over processes.
+void amounts_add_sums(uint64_t to[SUM_END], const uint64_t values[SUM_END]);

@@ -12,7 +12,10 @@
 
 #include "core/base/utf8.h"
 
-enum { BLOCK_SIZE = 256 * 1024, TEXT_SLOTS = 4096, ID_SLOTS = 1024, CGROUP_SLOTS = 256, INTERN_MAX = 256 };
+enum { BLOCK_SIZE = 256 * 1024, POOL_BLOCKS = 64 };
+enum { TEXT_SLOTS = 4096, ID_SLOTS = 1024, CGROUP_SLOTS = 256, INTERN_MAX = 256 };
+
+static struct arena_pool pool = ARENA_POOL(POOL_BLOCKS); // of all batches
 
 struct cached_id {
 	const struct lake_text *text;
@@ -58,7 +61,7 @@ int lake_batch_begin(struct lake_batch *batch, const char *workspace, const char
 	int error;
 
 	memset(batch, 0, sizeof(*batch));
-	arena_init(&batch->arena, BLOCK_SIZE);
+	arena_init_pool(&batch->arena, BLOCK_SIZE, &pool);
 	batch->cache = calloc(1, sizeof(*batch->cache));
 	error = batch->cache ? batch_fill(batch, workspace, host_id) : -ENOMEM;
 	if (error < 0)

@@ -31,7 +31,7 @@ enum {
 _Static_assert(ROWS_MAX * (INDEX_CELL_BYTES + 2) + PAGE_HEADER < PAGES_BYTES, "the index of a page is a page");
 
 // What processes_N has for a pid in its namespace that is not known; null there means that it is the pid.
-#define PID_UNKNOWN ((uint64_t)-2)
+enum { PID_UNKNOWN = 0xfe }; // -2 in one byte
 
 enum kind { KIND_NUMBER, KIND_DICTIONARY, KIND_TEXT, KIND_IMAGES, KIND_TIME, KIND_PID };
 
@@ -114,7 +114,7 @@ static inline unsigned char *put_number(unsigned char *type, unsigned char *body
 		*type = 0;
 		return body;
 	}
-	bytes = value == PID_UNKNOWN ? 1 : (unsigned)(64 - __builtin_clzll(value)) / 8 + 1;
+	bytes = (unsigned)(64 - __builtin_clzll(value)) / 8 + 1;
 	*type = types[bytes];
 	value = __builtin_bswap64(value << (64 - 8 * widths[bytes]));
 	memcpy(body, &value, NUMBER_BYTES);
@@ -285,9 +285,14 @@ static size_t record_make(struct ended_rows *rows, const struct lake_row *row, u
 	body = put_number(type++, body, context);
 	for (size_t i = 0; i < rows->column_count; i++) {
 		unsigned column = rows->columns[i].column;
+		enum kind kind = (enum kind)rows->columns[i].kind;
 		uint64_t value = slot[column].u64;
 
-		switch ((enum kind)rows->columns[i].kind) {
+		if (__builtin_expect(kind == KIND_NUMBER, 1)) {
+			body = put_number(type++, body, value);
+			continue;
+		}
+		switch (kind) {
 		case KIND_NUMBER:
 			break;
 		case KIND_DICTIONARY:
@@ -315,9 +320,13 @@ static size_t record_make(struct ended_rows *rows, const struct lake_row *row, u
 				value = LAKE_NULL;
 			break;
 		case KIND_PID:
-			value = value == slot[PROCESSES_pid].u64 ? LAKE_NULL
-				: value == LAKE_NULL		 ? PID_UNKNOWN
-								 : value;
+			if (value == LAKE_NULL) {
+				*type++ = 1;
+				*body++ = PID_UNKNOWN;
+				continue;
+			}
+			if (value == slot[PROCESSES_pid].u64)
+				value = LAKE_NULL;
 		}
 		body = put_number(type++, body, value);
 	}

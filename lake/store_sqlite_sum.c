@@ -56,7 +56,9 @@ static int amount_add(struct sqlite_store *store, struct aggregate *aggregate, c
 	union lake_slot *slot = aggregate->slot + aggregate_schema(aggregate)->aggregate;
 	union lake_slot *sums = slot + AGGREGATE_cpu_ns;
 
-	for (unsigned i = 0; i < SUM_END; i++) {
+	if (sign > 0)
+		amounts_add_sums(&sums->u64, amount->sums);
+	for (unsigned i = 0; sign < 0 && i < SUM_END; i++) {
 		if (amount->sums[i] == LAKE_NULL)
 			continue;
 		if (sums[i].u64 == LAKE_NULL)
@@ -95,12 +97,13 @@ bool aggregate_failed(const struct lake_row *row)
 static void amount_of_process(const struct lake_row *row, struct amount *amount)
 {
 	const union lake_slot *slot = row->slot;
-	uint64_t start_ns = slot[PROCESSES_start_ns].u64, end_ns = slot[PROCESSES_end_ns].u64;
+	uint64_t start_ns = slot[PROCESSES_start_ns].u64, end_ns = slot[PROCESSES_end_ns].u64, top = 0;
 
+	memcpy(amount->sums, &slot[PROCESSES_cpu_ns], sizeof(amount->sums));
 	for (unsigned i = 0; i < SUM_END; i++)
-		amount->sums[i] = slot[PROCESSES_cpu_ns + i].u64;
-	for (unsigned g = 0; g < FIGURE_GROUPS; g++) {
-		amount->unknown[g] = 0;
+		top |= amount->sums[i];
+	memset(amount->unknown, 0, sizeof(amount->unknown));
+	for (unsigned g = 0; top > LAKE_U64_MAX && g < FIGURE_GROUPS; g++) { // one is unknown
 		for (unsigned i = figures[g].first; i <= figures[g].last; i++)
 			amount->unknown[g] |= amount->sums[i] == LAKE_NULL;
 	}
@@ -119,13 +122,7 @@ static void amount_of_process(const struct lake_row *row, struct amount *amount)
 // Of two that ended.
 static void amount_gather(struct amount *all, const struct amount *one)
 {
-	for (unsigned i = 0; i < SUM_END; i++) {
-		if (one->sums[i] == LAKE_NULL)
-			continue;
-		if (all->sums[i] == LAKE_NULL)
-			all->sums[i] = 0;
-		move(&all->sums[i], one->sums[i], 1);
-	}
+	amounts_add_sums(all->sums, one->sums);
 	for (unsigned g = 0; g < FIGURE_GROUPS; g++)
 		all->unknown[g] += one->unknown[g];
 	all->unknown_memory += one->unknown_memory;
@@ -195,24 +192,29 @@ static int add_tool(struct sqlite_store *store, struct lake_batch *batch, const 
 static int add_tools(struct sqlite_store *store, struct lake_batch *batch, const struct lake_row *row,
 		     const struct amount *whole, int sign, struct store_error *error)
 {
-	struct amount last = *whole, share;
+	const struct amount *rest = whole;
+	struct amount last, share;
 	int status = 0;
 
-	memset(&share, 0, sizeof(share));
-	share.images = 1;
-	share.start_ns = row->slot[PROCESSES_start_ns].u64;
-	share.end_ns = share.threads_max = LAKE_NULL;
 	for (uint32_t i = 0; status == 0 && i + 1 < row->image_count; i++) {
 		const struct lake_text *tool = shares_tool(row, i);
 
 		if (!tool)
 			continue;
+		if (rest == whole) {
+			last = *whole;
+			rest = &last;
+			memset(&share, 0, sizeof(share));
+			share.images = 1;
+			share.start_ns = row->slot[PROCESSES_start_ns].u64;
+			share.end_ns = share.threads_max = LAKE_NULL;
+		}
 		shares_take(&row->images[i], last.sums, share.sums);
 		share.peak_rss_bytes = row->images[i].value[IMAGE_PEAK_RSS];
 		status = add_tool(store, batch, row, tool, &share, sign, error);
 	}
 	if (status == 0 && row->slot[PROCESSES_tool].text)
-		status = add_tool(store, batch, row, row->slot[PROCESSES_tool].text, &last, sign, error);
+		status = add_tool(store, batch, row, row->slot[PROCESSES_tool].text, rest, sign, error);
 	return status;
 }
 

@@ -4,6 +4,7 @@
 // Under AddressSanitizer the bytes not handed out are poisoned, so an overrun is caught inside a block too.
 #include "core/base/arena.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,10 +41,33 @@ void arena_init(struct arena *arena, size_t block_size)
 	*arena = (struct arena){ .block_size = (block_size + ALIGNMENT - 1) & ~(size_t)(ALIGNMENT - 1) };
 }
 
-static struct arena_block *block_new(size_t size)
+void arena_init_pool(struct arena *arena, size_t block_size, struct arena_pool *pool)
 {
-	struct arena_block *block = malloc(sizeof(*block) + size);
+	arena_init(arena, block_size);
+	arena->pool = pool;
+}
 
+static struct arena_block *block_from_pool(struct arena_pool *pool)
+{
+	struct arena_block *block;
+
+	pthread_mutex_lock(&pool->lock);
+	block = pool->blocks;
+	if (block) {
+		pool->blocks = block->next;
+		pool->count--;
+	}
+	pthread_mutex_unlock(&pool->lock);
+	return block;
+}
+
+static struct arena_block *block_new(const struct arena *arena, size_t size)
+{
+	bool pooled = arena->pool && size == arena->block_size;
+	struct arena_block *block = pooled ? block_from_pool(arena->pool) : NULL;
+
+	if (!block)
+		block = malloc(sizeof(*block) + size);
 	if (!block)
 		return NULL;
 	*block = (struct arena_block){ .size = size };
@@ -51,8 +75,26 @@ static struct arena_block *block_new(size_t size)
 	return block;
 }
 
-static void block_free(struct arena_block *block)
+static bool block_to_pool(struct arena_pool *pool, struct arena_block *block)
 {
+	bool room;
+
+	pthread_mutex_lock(&pool->lock);
+	room = pool->count < pool->most;
+	if (room) {
+		block->next = pool->blocks;
+		pool->blocks = block;
+		pool->count++;
+	}
+	pthread_mutex_unlock(&pool->lock);
+	return room;
+}
+
+static void block_free(const struct arena *arena, struct arena_block *block)
+{
+	ASAN_POISON_MEMORY_REGION(block->data, block->size);
+	if (arena->pool && block->size == arena->block_size && block_to_pool(arena->pool, block))
+		return;
 	ASAN_UNPOISON_MEMORY_REGION(block->data, block->size);
 	free(block);
 }
@@ -64,7 +106,7 @@ static struct arena_block *arena_block_for(struct arena *arena, size_t rounded)
 
 	if (head && head->size - head->used >= rounded)
 		return head;
-	block = block_new(rounded > arena->block_size ? rounded : arena->block_size);
+	block = block_new(arena, rounded > arena->block_size ? rounded : arena->block_size);
 	if (!block)
 		return NULL;
 	if (head && rounded > arena->block_size) {
@@ -120,7 +162,7 @@ void arena_reset(struct arena *arena)
 		if (!keep && block->size == arena->block_size)
 			keep = block;
 		else
-			block_free(block);
+			block_free(arena, block);
 	}
 	if (keep) {
 		keep->next = NULL;
@@ -139,7 +181,7 @@ void arena_free(struct arena *arena)
 		return;
 	for (struct arena_block *block = arena->blocks; block; block = next) {
 		next = block->next;
-		block_free(block);
+		block_free(arena, block);
 	}
 	arena->blocks = NULL;
 	arena->used_bytes = 0;

@@ -26,6 +26,41 @@
 
 #define MS 1000000ULL
 
+// Blocks go round between the arenas of a pool, which keeps no more than it may; large ones do not.
+static void arena_pool_keeps_some_blocks(void **state)
+{
+	struct arena_pool pool = ARENA_POOL(3);
+	struct arena first, second;
+	const void *given;
+
+	(void)state;
+	arena_init_pool(&first, 1024, &pool);
+	arena_init_pool(&second, 1024, &pool);
+	for (int i = 0; i < 5; i++)
+		assert_non_null(arena_alloc(&first, 1000));
+	assert_non_null(arena_alloc(&first, 100000));
+	assert_int_equal(pool.count, 0);
+	arena_reset(&first); // keeps one of the five itself
+	assert_int_equal(pool.count, 3);
+	given = pool.blocks;
+	assert_non_null(arena_alloc(&second, 1000));
+	assert_int_equal(pool.count, 2);
+	assert_ptr_equal(second.blocks, given);
+	assert_non_null(arena_alloc(&second, 100000));
+	assert_int_equal(pool.count, 2);
+	arena_free(&first);
+	assert_int_equal(pool.count, 3);
+	arena_free(&second);
+	assert_int_equal(pool.count, 3);
+	pool.most = 0;
+	while (pool.count > 0) {
+		assert_non_null(arena_alloc(&first, 1000));
+		assert_non_null(arena_alloc(&first, 1000));
+	}
+	arena_free(&first);
+	assert_null(pool.blocks);
+}
+
 static void arena_hands_out_apart_and_aligned(void **state)
 {
 	struct arena arena;
@@ -367,6 +402,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(arena_hands_out_apart_and_aligned),
+		cmocka_unit_test(arena_pool_keeps_some_blocks),
 		cmocka_unit_test(crc_matches_the_published_vectors),
 		cmocka_unit_test(crc_is_the_same_by_tables_and_in_pieces),
 		cmocka_unit_test(crc_of_long_texts_is_the_same_too),

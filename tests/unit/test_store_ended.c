@@ -110,6 +110,9 @@ static void test_numbers(void **state)
 					       " AND typeof(cpu_ns)='integer' AND typeof(read_bytes)='null'",
 					i + 1, i + 1, (unsigned long long)value[i]), 1);
 	}
+	// Neither the pid nor -2, by which the table tells it.
+	assert_int_equal(number(store, "SELECT count(*) FROM processes WHERE pid_in_namespace IS NULL"), count);
+	assert_int_equal(number(store, "SELECT count(*) FROM processes WHERE time_ns=start_ns AND end_ns=start_ns+1"), count);
 	// Their sum is more than SQLite adds up, so check_sound() is not for them.
 	assert_int_equal(number(store, "SELECT count(*) FROM pragma_integrity_check('processes_1')"
 				       " WHERE integrity_check<>'ok'"), 0);

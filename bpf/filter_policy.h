@@ -33,4 +33,6 @@ struct filter_config {
 	__u32 default_policy; // of a process without a policy of its own
 	__u32 rules; // entries in filter_rules
 	__u32 seeding; // the live iterator gives policies to what already runs
+	__u32 whole; // records say all of a process: those before may be missing. Only user space clears it
+	__u32 reserved;
 };

@@ -38,8 +38,8 @@ struct exec_scratch {
 
 struct exit_scratch {
 	struct path_cursor cursor;
-	struct path_cursor end;
 	struct event_exit event;
+	struct event_identity identity;
 	char payload[PATH_BUFFER_SIZE];
 };
 
@@ -65,7 +65,13 @@ static __always_inline void process_id_fill(struct event_process_id *id, struct 
 	id->start_ns = leader->start_boottime;
 }
 
-// Direct loads all through: a chain of them costs a few nanoseconds, one of helper calls tens for each link.
+static __always_inline void parent_fill(struct event_process_id *parent, struct task_struct *leader)
+{
+	process_id_fill(parent, task_plain(leader)->real_parent->group_leader);
+}
+
+// All but the parent. Direct loads all through: a chain of them costs a few nanoseconds, one of helper calls tens for
+// each link.
 static __always_inline void identity_fill(struct event_identity *identity, struct task_struct *task,
 					  struct task_struct *leader)
 {
@@ -74,14 +80,13 @@ static __always_inline void identity_fill(struct event_identity *identity, struc
 	struct signal_struct *signal = plain->signal;
 
 	process_id_fill(&identity->process, leader);
-	process_id_fill(&identity->parent, task_plain(leader)->real_parent->group_leader);
 	identity->cgroup_id = task_cgroup_id(task, cgroup_subsystem);
 	identity->default_cgroup_id = cgroup_subsystem >= 0 ? task_cgroup_id(task, -1) : 0;
 	identity->uid = cred->uid.val;
 	identity->gid = cred->gid.val;
 	identity->process_group = signal->pids[PIDTYPE_PGID]->numbers[0].nr;
 	identity->session = signal->pids[PIDTYPE_SID]->numbers[0].nr;
-	bpf_probe_read_kernel(identity->comm, sizeof(identity->comm), &leader->comm);
+	task_comm(identity->comm, leader);
 }
 
 // The namespaces of the kernel's own threads, which are the host's, never change and never go: most processes have
@@ -107,10 +112,12 @@ static __always_inline struct host_namespaces *host_namespaces_all(void)
 	return bpf_map_lookup_elem(&host_namespaces, &zero);
 }
 
-// What a process has from its parent until it asks for something else, mostly before an exec.
-static __always_inline void namespaces_fill(struct event_identity *identity, struct task_struct *leader)
+// What a process has from its parent until it asks for something else, mostly before an exec. task: one of its threads
+// that still has them.
+static __always_inline void namespaces_fill(struct event_identity *identity, struct task_struct *task,
+					    struct task_struct *leader)
 {
-	struct task_struct *plain = task_plain(leader);
+	struct task_struct *plain = task_plain(task);
 	struct nsproxy *namespaces = plain->nsproxy;
 	const struct host_namespaces *host = host_namespaces_all();
 	__u32 *ns = identity->namespaces;
@@ -121,7 +128,7 @@ static __always_inline void namespaces_fill(struct event_identity *identity, str
 		__builtin_memcpy(ns, host->inums, sizeof(host->inums));
 		return;
 	}
-	identity->pid_in_namespace = task_pid_in_namespace(plain, &ns[PROC_NAMESPACE_PID]);
+	identity->pid_in_namespace = task_pid_in_namespace(task_plain(leader), &ns[PROC_NAMESPACE_PID]);
 	ns[PROC_NAMESPACE_MNT] = namespaces->mnt_ns->ns.inum;
 	ns[PROC_NAMESPACE_NET] = namespaces->net_ns->ns.inum;
 	ns[PROC_NAMESPACE_USER] = plain->real_cred->user_ns->ns.inum;
@@ -170,11 +177,15 @@ int BPF_PROG(proc_fork, struct task_struct *parent, struct task_struct *child)
 	}
 	counts = lifecycle_counts();
 	event = counts ? emit_reserve(counts, sizeof(*event)) : NULL;
-	if (!event)
+	if (!event) {
+		records_missing();
 		return 0;
+	}
 	header_fill(&event->header, EVENT_FORK, sizeof(*event));
-	identity_fill(&event->identity, child, child);
-	namespaces_fill(&event->identity, child);
+	process_id_fill(&event->process, child);
+	parent_fill(&event->parent, child);
+	event->cgroup_id = task_cgroup_id(child, cgroup_subsystem);
+	event->default_cgroup_id = cgroup_subsystem >= 0 ? task_cgroup_id(child, -1) : 0;
 	emit_submit(counts, event);
 	return 0;
 }
@@ -239,14 +250,19 @@ int BPF_PROG(proc_exec, struct task_struct *task, int old_pid, struct linux_binp
 	struct signal_struct *signal = plain->signal;
 	struct thread_sums *sums;
 	struct event_exec *event;
+	__u64 now;
 	__u32 size;
 
 	if (!scratch)
 		return 0;
+	now = bpf_ktime_get_boot_ns();
 	// Whichever thread called it, by now it is the leader.
 	event = &scratch->event;
 	identity_fill(&event->identity, task, task);
-	namespaces_fill(&event->identity, task);
+	namespaces_fill(&event->identity, task, task);
+	event->identity.parent = (struct event_process_id){ 0 };
+	if (records_whole())
+		parent_fill(&event->identity.parent, task);
 	filter_exec(task, event->identity.uid, event->identity.cgroup_id, event->identity.comm);
 	if (filter_drops(task)) {
 		lifecycle_filtered();
@@ -254,7 +270,7 @@ int BPF_PROG(proc_exec, struct task_struct *task, int old_pid, struct linux_binp
 	}
 	counters_from_signal(&event->counters, signal);
 	counters_add_task(&event->counters, task);
-	running_slice_add(&event->counters.cpu_ns, task);
+	running_slice_add(&event->counters.cpu_ns, task, now);
 	counters_io_zero(&event->counters);
 	sums = thread_sums_of(signal, 1, 0, task->tgid, event->identity.process.start_ns);
 	if (sums)
@@ -265,9 +281,9 @@ int BPF_PROG(proc_exec, struct task_struct *task, int old_pid, struct linux_binp
 	event->old_pid = old_pid != task->pid ? old_pid : 0;
 	event->reserved = 0;
 	size = sizeof(*event) + exec_payload(scratch, plain, bprm);
-	header_fill(&event->header, EVENT_EXEC, size);
-	if (size <= sizeof(*event) + PAYLOAD_SIZE)
-		emit_lifecycle(event, size);
+	header_fill_at(&event->header, EVENT_EXEC, size, now);
+	if (size <= sizeof(*event) + PAYLOAD_SIZE && !emit_lifecycle(event, size))
+		records_missing();
 	return 0;
 }
 
@@ -306,55 +322,19 @@ static __always_inline void exit_memory(struct event_exit *event, struct task_st
 	event->peak_rss_bytes = peak > now ? peak : now;
 }
 
-SEC("tp_btf/sched_process_exit")
-int BPF_PROG(proc_exit, struct task_struct *task, bool group_dead)
+// All but what says whose record it is.
+static __always_inline void exit_fill(struct event_exit *event, struct task_struct *task, struct task_struct *leader,
+				      const struct thread_sums *sums, __u64 now)
 {
-	struct task_struct *plain = task_plain(task), *leader = plain->group_leader;
+	struct task_struct *plain = task_plain(task);
 	struct signal_struct *signal = plain->signal;
-	struct thread_sums *sums;
-	struct exit_scratch *scratch;
-	struct event_counts *counts;
-	struct event_exit *event;
-	__u32 zero = 0, size;
-	bool last;
 
-	if (task->flags & PF_KTHREAD)
-		return 0;
-	sums = thread_sums_of(signal, 1, 0, task->tgid, leader->start_boottime);
-	if (sums)
-		thread_sums_add(sums, task);
-	if (exit_has_group_dead)
-		last = ctx[1] & 1;
-	else
-		last = signal->live.counter == 0;
-	if (!last)
-		return 0;
-	if (filter_drops(leader)) {
-		lifecycle_filtered();
-		return 0;
-	}
-	counts = lifecycle_counts();
-	if (!counts)
-		return 0;
-	// With a path behind it its size is only known at the end.
-	if (task->flags & PF_FORKNOEXEC) {
-		scratch = bpf_map_lookup_elem(&exit_scratch, &zero);
-		if (!scratch)
-			return 0;
-		event = &scratch->event;
-	} else {
-		scratch = NULL;
-		event = emit_reserve(counts, sizeof(*event));
-		if (!event)
-			return 0;
-	}
 	event->flags = 0;
 	event->threads_life_ns = 0;
-	event->cwd_size = event->reserved = 0;
-	identity_fill(&event->identity, task, leader);
+	event->identity_size = event->cwd_size = 0;
 	counters_from_signal(&event->counters, signal);
 	counters_add_task(&event->counters, task);
-	running_slice_add(&event->counters.cpu_ns, task);
+	running_slice_add(&event->counters.cpu_ns, task, now);
 	if (leader != plain)
 		counters_add_task(&event->counters, leader);
 	counters_io_zero(&event->counters);
@@ -372,18 +352,84 @@ int BPF_PROG(proc_exit, struct task_struct *task, bool group_dead)
 	if (signal->oom_mm)
 		event->flags |= PROC_EXIT_OOM_VICTIM;
 	exit_memory(event, plain);
-	size = sizeof(*event);
-	if (!scratch) {
-		header_fill(&event->header, EVENT_EXIT, size);
-		emit_submit(counts, event);
+}
+
+// With more behind it, so its size is only known at the end.
+static __always_inline void exit_whole(struct exit_scratch *scratch, struct task_struct *task,
+				       struct task_struct *leader, __u64 now)
+{
+	struct event_exit *event = &scratch->event;
+	struct task_struct *plain = task_plain(task);
+	__u32 size = 0;
+
+	event->identity_size = sizeof(scratch->identity);
+	identity_fill(&scratch->identity, task, leader);
+	parent_fill(&scratch->identity.parent, leader);
+	namespaces_fill(&scratch->identity, task, leader);
+	if (task->flags & PF_FORKNOEXEC)
+		size = path_walk(scratch->payload, &scratch->cursor, plain->fs->pwd.mnt, plain->fs->pwd.dentry);
+	event->cwd_size = size;
+	size += sizeof(*event) + sizeof(scratch->identity);
+	header_fill_at(&event->header, EVENT_EXIT, size, now);
+	if (size <= sizeof(*event) + sizeof(scratch->identity) + PATH_BUFFER_SIZE)
+		emit_lifecycle(event, size);
+}
+
+SEC("tp_btf/sched_process_exit")
+int BPF_PROG(proc_exit, struct task_struct *task, bool group_dead)
+{
+	struct task_struct *plain = task_plain(task), *leader = plain->group_leader;
+	bool is_leader = task->pid == task->tgid;
+	__u64 start_ns = is_leader ? task->start_boottime : leader->start_boottime;
+	struct exit_scratch *scratch = NULL;
+	struct event_counts *counts;
+	struct thread_sums *sums;
+	struct event_exit *event;
+	__u32 zero = 0;
+	__u64 now;
+	bool last;
+
+	if (task->flags & PF_KTHREAD)
+		return 0;
+	sums = thread_sums_of(plain->signal, 1, 0, task->tgid, start_ns);
+	if (sums)
+		thread_sums_add(sums, task);
+	if (exit_has_group_dead)
+		last = ctx[1] & 1;
+	else
+		last = plain->signal->live.counter == 0;
+	if (!last)
+		return 0;
+	if (filter_drops(leader)) {
+		lifecycle_filtered();
 		return 0;
 	}
-	event->cwd_size = path_walk(scratch->payload, &scratch->cursor, plain->fs->pwd.mnt, plain->fs->pwd.dentry);
-	scratch->end.used = event->cwd_size;
-	size += scratch->end.used;
-	header_fill(&event->header, EVENT_EXIT, size);
-	if (size <= sizeof(*event) + PATH_BUFFER_SIZE)
-		emit_lifecycle(event, size);
+	counts = lifecycle_counts();
+	if (!counts)
+		return 0;
+	if (task->flags & PF_FORKNOEXEC || records_whole()) {
+		scratch = bpf_map_lookup_elem(&exit_scratch, &zero);
+		if (!scratch)
+			return 0;
+		event = &scratch->event;
+	} else {
+		event = emit_reserve(counts, sizeof(*event));
+		if (!event)
+			return 0;
+	}
+	now = bpf_ktime_get_boot_ns();
+	event->process = (struct event_process_id){ .pid = task->tgid, .start_ns = start_ns };
+	if (is_leader)
+		task_comm(event->comm, task);
+	else
+		task_comm(event->comm, leader);
+	exit_fill(event, task, leader, sums, now);
+	if (scratch) {
+		exit_whole(scratch, task, leader, now);
+		return 0;
+	}
+	header_fill_at(&event->header, EVENT_EXIT, sizeof(*event), now);
+	emit_submit(counts, event);
 	return 0;
 }
 
@@ -400,27 +446,35 @@ struct {
 SEC("tp_btf/signal_generate")
 int BPF_PROG(proc_parting)
 {
-	struct task_struct *task = current_plain();
-	struct task_struct *leader;
+	struct task_struct *task = current_trusted();
+	struct task_struct *plain, *leader;
 	struct proc_parting *parting;
-	__u64 cpu_ns;
+	__u64 cpu_ns, start_ns;
+	bool is_leader;
 	__u32 slot;
 
-	if (!task || !(task->flags & PF_EXITING) || task->signal->live.counter)
+	if (!task || !(task->flags & PF_EXITING))
 		return 0;
-	leader = task->group_leader;
-	slot = proc_parting_slot(leader->tgid, leader->start_boottime);
+	plain = task_plain(task);
+	if (plain->signal->live.counter)
+		return 0;
+	leader = plain->group_leader;
+	is_leader = task->pid == task->tgid;
+	start_ns = is_leader ? task->start_boottime : leader->start_boottime;
+	slot = proc_parting_slot(task->tgid, start_ns);
 	parting = bpf_map_lookup_elem(&partings, &slot);
 	if (!parting)
 		return 0;
-	parting->pid = leader->tgid;
-	parting->start_ns = leader->start_boottime;
+	parting->pid = task->tgid;
+	parting->start_ns = start_ns;
 	parting->run_delay_ns = task->sched_info.run_delay;
-	cpu_ns = task->signal->sum_sched_runtime + leader->se.sum_exec_runtime;
-	if (leader != task && task->sighand)
+	cpu_ns = plain->signal->sum_sched_runtime;
+	if (is_leader || plain->sighand)
 		cpu_ns += task->se.sum_exec_runtime;
-	if (task->sighand)
-		running_slice_add(&cpu_ns, task);
+	if (!is_leader)
+		cpu_ns += leader->se.sum_exec_runtime;
+	if (plain->sighand)
+		running_slice_add(&cpu_ns, task, bpf_ktime_get_boot_ns());
 	parting->cpu_ns = cpu_ns;
 	return 0;
 }
@@ -505,7 +559,7 @@ int proc_live(struct bpf_iter__task *ctx)
 	struct mm_struct *mm;
 
 	if (ctx->meta->seq_num == 0) {
-		struct task_struct *reader = current_plain();
+		struct task_struct *reader = current_trusted();
 
 		if (reader)
 			clock_shift_learn(reader);
@@ -521,7 +575,8 @@ int proc_live(struct bpf_iter__task *ctx)
 	__builtin_memset(&event, 0, sizeof(event));
 	if (task->pid == task->tgid) {
 		identity_fill(&event.identity, task, task);
-		namespaces_fill(&event.identity, task);
+		parent_fill(&event.identity.parent, task);
+		namespaces_fill(&event.identity, task, task);
 		filter_seed(task, event.identity.uid, event.identity.cgroup_id, event.identity.comm);
 	}
 	if (filter_drops(task->group_leader))

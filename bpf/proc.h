@@ -50,14 +50,19 @@ struct event_identity {
 };
 _Static_assert(sizeof(struct event_identity) == 112, "event_identity");
 
+// All else a child has from its parent, until a record or the live iterator says otherwise.
 struct event_fork {
 	struct event_header header;
-	struct event_identity identity;
+	struct event_process_id process;
+	struct event_process_id parent; // real_parent's group leader
+	__u64 cgroup_id; // as in struct event_identity
+	__u64 default_cgroup_id;
 };
+_Static_assert(sizeof(struct event_fork) == 64, "event_fork");
 
 struct event_exec {
 	struct event_header header;
-	struct event_identity identity;
+	struct event_identity identity; // parent: zero unless records are whole (struct filter_config)
 	struct counters counters; // up to this exec: the share of the images before
 	__u64 maxrss_bytes; // signal->maxrss just after exec: what an older image or a parent left behind
 	__u32 old_pid; // thread that called exec when it was not the leader, else 0
@@ -81,7 +86,8 @@ enum proc_exit_flag {
 
 struct event_exit {
 	struct event_header header;
-	struct event_identity identity;
+	struct event_process_id process;
+	char comm[PROC_COMM_SIZE];
 	struct counters counters;
 	__u64 peak_rss_bytes; // max(mm->hiwater_rss, anon + file + shmem), or see flags
 	__u64 maxrss_bytes; // signal->maxrss, for kernels whose exit hook has no mm
@@ -92,9 +98,11 @@ struct event_exit {
 	__u64 threads_life_ns; // summed over threads; 0: there was one, or it is not known
 	__u32 status; // as wait(2): code << 8 | core << 7 | signal
 	__u32 flags; // enum proc_exit_flag
-	__u32 cwd_size; // behind the fixed part, only from a process that never called exec
-	__u32 reserved;
+	__u32 identity_size; // of a struct event_identity behind the fixed part, or 0: only from a process that never
+			     // called exec, and where records are whole (struct filter_config)
+	__u32 cwd_size; // behind that, only from a process that never called exec
 };
+_Static_assert(sizeof(struct event_exit) == 16 + 16 + 16 + 128 + 72, "event_exit");
 
 struct event_free {
 	struct event_header header;

@@ -139,8 +139,10 @@ static int kernel_start(struct agent *agent, struct buf *why)
 		buf_printf(why, "module proc: %s", agent->loader.count ? agent->loader.modules[0].why : "missing");
 		return result;
 	}
-	result = reader_new(&agent->loader, agent->options.loop, agent->options.drain_ns, after_drain, agent,
-				    &agent->reader);
+	// Each tick drains them too.
+	result = reader_new(&agent->loader, agent->options.loop,
+			    agent->options.drain_ns < agent->options.tick_ns ? agent->options.drain_ns : 0, after_drain,
+			    agent, &agent->reader);
 	if (result < 0)
 		buf_printf(why, "reading the rings: %s", strerror(-result));
 	return result;

@@ -106,6 +106,7 @@ int filter_apply(struct loader *loader, const struct rules *rules, const struct 
 	config.active = fill.entries > 0;
 	config.rules = fill.entries;
 	config.seeding = config.active;
+	config.whole = 1; // what was kept out until now is not known
 	if (fill.include)
 		config.default_policy = FILTER_EXCLUDE;
 	return bpf_map_update_elem(loader->filter_config_fd, &config_key, &config, BPF_ANY);
@@ -129,6 +130,7 @@ void filter_seeded(struct loader *loader)
 	    bpf_map_lookup_elem(loader->filter_config_fd, &config_key, &config) < 0)
 		return;
 	config.seeding = 0;
+	config.whole = config.active;
 	bpf_map_update_elem(loader->filter_config_fd, &config_key, &config, BPF_ANY);
 }
 

@@ -119,6 +119,7 @@ static void module_load(struct loader *loader, struct loaded_module *loaded, con
 {
 	struct bpf_object_skeleton *skeleton = loaded->skeleton;
 	struct bpf_object *object = *skeleton->obj;
+	bool first = loader->filter_config_fd < 0;
 	int result;
 
 	programs_fit(loaded, object, btf);
@@ -135,8 +136,9 @@ static void module_load(struct loader *loader, struct loaded_module *loaded, con
 	}
 	maps_keep(loader, object);
 	// Before anything is attached: what is not wanted never shows.
-	result = options->tree ? filter_tree(loader->filter_config_fd)
-			       : filter_apply(loader, options->filter, options->cgroups);
+	if (first)
+		result = options->tree ? filter_tree(loader->filter_config_fd)
+				       : filter_apply(loader, options->filter, options->cgroups);
 	if (!result)
 		result = bpf_object__attach_skeleton(skeleton);
 	if (result < 0)

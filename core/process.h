@@ -85,7 +85,7 @@ struct process {
 	uint32_t ppid;
 	uint64_t parent_start_boot_ns; // 0: unknown
 	uint32_t uid, gid;
-	uint32_t pid_in_namespace;
+	uint32_t pid_in_namespace; // 0: unknown
 	uint32_t session, process_group;
 	uint32_t namespaces[PROC_NAMESPACES];
 	uint64_t cgroup_id;
@@ -116,6 +116,7 @@ struct process {
 	bool oom;
 	bool oom_unknown; // killed, and nothing told by whom
 	const char *oom_limit; // path of the cgroup whose limit was hit, "host", or NULL
+	bool no_exec; // forked only: user, session, group and namespaces are its parent's until it is seen again
 	bool seeded; // ran before the collector did
 	uint64_t seeded_boot_ns; // when it was first seen, then
 	bool threads_unsure; // sums over threads are lower bounds

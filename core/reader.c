@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The reader room. Lengths are checked here before any module sees a record. The timer slows down while nothing
-// comes, so that an idle host is woken four times a second, and is quick again with the first record.
+// comes, so that an idle host is woken four times a second, and is quick again with the first record. Who drains as
+// often anyway needs no timer.
 #include "core/reader.h"
 
 #include <bpf/bpf.h>
@@ -58,7 +59,7 @@ static void reader_round(struct reader *reader)
 
 	if (wanted > IDLE_INTERVAL_NS)
 		wanted = IDLE_INTERVAL_NS;
-	if (wanted != reader->current_ns) {
+	if (wanted != reader->current_ns && reader->timer) {
 		reader->current_ns = wanted;
 		loop_timer_set(reader->timer, wanted);
 	}
@@ -102,7 +103,7 @@ int reader_new(struct loader *loader, struct loop *loop, uint64_t interval_ns, r
 		result = ring_buffer__add(reader->rings, loader->ring_detail_fd, read_record, reader);
 	if (!result)
 		result = loop_add_fd(loop, ring_buffer__epoll_fd(reader->rings), EPOLLIN, on_wakeup, reader);
-	if (!result)
+	if (!result && interval_ns)
 		result = loop_add_timer(loop, interval_ns, on_timer, reader, &reader->timer);
 	if (result < 0) {
 		reader_free(reader);

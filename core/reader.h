@@ -22,6 +22,7 @@ struct reader_stats {
 
 typedef void reader_idle_fn(void *context, uint32_t records);
 
+// interval_ns: how often rings are drained while records come; 0: by reader_drain() alone, and when one fills up.
 // after: called when a round of draining is over, with the number of records it brought.
 int reader_new(struct loader *loader, struct loop *loop, uint64_t interval_ns, reader_idle_fn *after, void *context,
 	       struct reader **ret_reader);

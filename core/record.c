@@ -185,7 +185,7 @@ static void write_identity(struct json *json, const struct process *process, con
 	const struct owner owner = {
 		.uid = process->uid,
 		.gid = process->gid,
-		.pid_in_namespace = process->pid_in_namespace,
+		.pid_in_namespace = process->pid_in_namespace ? process->pid_in_namespace : UNKNOWN,
 		.session = process->session,
 		.process_group = process->process_group,
 	};

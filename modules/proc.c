@@ -115,6 +115,17 @@ static int process_of(struct proc_state *state, const struct event_header *event
 	return result;
 }
 
+// Who the process is: as of its last exec, or for one without an exec as it was last seen.
+static void identity_take(struct process *process, const struct event_identity *identity)
+{
+	process->uid = identity->uid;
+	process->gid = identity->gid;
+	process->pid_in_namespace = identity->pid_in_namespace;
+	process->session = identity->session;
+	process->process_group = identity->process_group;
+	memcpy(process->namespaces, identity->namespaces, sizeof(process->namespaces));
+}
+
 static void counters_set(struct process *process, const struct counters *counters, uint64_t at_boot_ns)
 {
 	process->counters = *counters;
@@ -123,13 +134,38 @@ static void counters_set(struct process *process, const struct counters *counter
 	process->quality[FIGURE_IO] = QUALITY_SAMPLED;
 }
 
+// What a child of this parent has from it. parent may be NULL.
+static struct event_identity identity_inherited(const struct event_fork *event, const struct process *parent)
+{
+	struct event_identity identity = {
+		.process = event->process,
+		.parent = event->parent,
+		.cgroup_id = event->cgroup_id,
+		.default_cgroup_id = event->default_cgroup_id,
+	};
+
+	if (!parent)
+		return identity;
+	identity.uid = parent->uid;
+	identity.gid = parent->gid;
+	identity.session = parent->session;
+	identity.process_group = parent->process_group;
+	identity.pid_in_namespace = parent->pid_in_namespace == parent->pid ? event->process.pid : 0;
+	memcpy(identity.namespaces, parent->namespaces, sizeof(identity.namespaces));
+	memcpy(identity.comm, parent->image->comm, sizeof(identity.comm));
+	return identity;
+}
+
 static int on_fork(struct proc_state *state, const struct event_fork *event)
 {
-	struct process *process, *parent;
-	int result = process_of(state, &event->header, &event->identity, &process);
+	struct process *parent = process_find_exact(table(state), event->parent.pid, event->parent.start_ns);
+	const struct event_identity identity = identity_inherited(event, parent);
+	struct process *process;
+	int result = process_of(state, &event->header, &identity, &process);
 
 	if (result)
 		return result < 0 ? result : 0; // seeded already
+	process->no_exec = true;
 	parent = process->parent;
 	if (parent) {
 		process_share_image(process, parent);
@@ -155,11 +191,10 @@ static int on_exec(struct proc_state *state, const struct event_exec *event)
 	counters_set(process, &event->counters, event->header.time_ns);
 	process->maxrss_at_exec_bytes = event->maxrss_bytes;
 	process->thread_took_over |= event->old_pid != 0;
-	process->uid = event->identity.uid;
-	process->gid = event->identity.gid;
+	identity_take(process, &event->identity);
+	process->no_exec = false;
 	process->cgroup_id = event->identity.cgroup_id;
 	process->default_cgroup_id = event->identity.default_cgroup_id;
-	memcpy(process->namespaces, event->identity.namespaces, sizeof(process->namespaces));
 	result = process_add_image(table(state), process, event->header.time_ns, event->identity.comm, &strings.image);
 	if (result < 0)
 		return result;
@@ -203,34 +238,47 @@ static void status_set(struct process *process, uint32_t status)
 	process->quality[FIGURE_EXIT] = QUALITY_EXACT;
 }
 
-static int on_exit_event(struct proc_state *state, const struct event_exit *event)
+static void exit_figures(struct process *process, const struct event_exit *event)
 {
-	struct process *process;
-	int result = process_of(state, &event->header, &event->identity, &process);
-
-	if (result < 0)
-		return result;
-	if (!result)
-		agent_process_start(state->host->agent, process);
 	process->exit_boot_ns = event->header.time_ns;
 	counters_set(process, &event->counters, event->header.time_ns);
 	process->threads_unsure |= (event->flags & PROC_EXIT_THREADS_UNSURE) != 0;
 	process->threads_life_ns = process->thread_took_over ? 0 : event->threads_life_ns;
 	process->state = 'Z';
 	process->oom = (event->flags & PROC_EXIT_OOM_VICTIM) != 0;
-	memcpy(process->image->comm, event->identity.comm, PROC_COMM_SIZE);
+	memcpy(process->image->comm, event->comm, PROC_COMM_SIZE);
 	status_set(process, event->status);
 	// Who never gave up a CPU of its own accord never slept.
 	if (!event->counters.voluntary_switches && !process->blocked_samples)
 		process->quality[FIGURE_BLOCKED] = QUALITY_EXACT;
 	peak_rss_set(process, event);
-	if (process->cgroup_id != event->identity.cgroup_id ||
-	    process->default_cgroup_id != event->identity.default_cgroup_id)
-		agent_process_move(state->host->agent, process, event->identity.cgroup_id,
-				   event->identity.default_cgroup_id);
-	if (event->cwd_size)
-		return proc_strings_exit_cwd(event, process);
-	return 0;
+}
+
+static int on_exit_event(struct proc_state *state, const struct event_exit *event)
+{
+	const struct event_identity *identity = event->identity_size ? (const void *)(event + 1) : NULL;
+	const struct event_identity unknown = { .process = event->process };
+	struct process *process;
+	int result;
+
+	if (identity && (event->identity_size != sizeof(*identity) ||
+			 event->header.size - sizeof(*event) < event->identity_size))
+		return -EBADMSG;
+	result = process_of(state, &event->header, identity ? identity : &unknown, &process);
+	if (result < 0)
+		return result;
+	if (!result)
+		agent_process_start(state->host->agent, process);
+	if (!result && !identity)
+		agent_unseen(state->host->agent, "proc", "start of a process not seen");
+	exit_figures(process, event);
+	if (!identity)
+		return 0;
+	if (process->no_exec)
+		identity_take(process, identity);
+	if (process->cgroup_id != identity->cgroup_id || process->default_cgroup_id != identity->default_cgroup_id)
+		agent_process_move(state->host->agent, process, identity->cgroup_id, identity->default_cgroup_id);
+	return event->cwd_size ? proc_strings_exit_cwd(event, process) : 0;
 }
 
 static void process_final(struct proc_state *state, struct process *process, const struct counters *counters)
@@ -359,6 +407,8 @@ static void on_live(struct proc_state *state, const struct event_live *event)
 			return;
 	}
 	process->seen_boot_ns = event->header.time_ns;
+	if (process->no_exec && !event->zombie)
+		identity_take(process, &event->identity);
 	process->state = event->zombie ? 'Z' : state_letter(event->state);
 	if (process->exit_boot_ns) {
 		if (event->zombie && event->header.time_ns - process->exit_boot_ns >= ZOMBIE_WAIT_NS)

@@ -68,11 +68,12 @@ int proc_strings_exec(const struct event_exec *event, struct proc_strings *ret_s
 
 int proc_strings_exit_cwd(const struct event_exit *event, struct process *process)
 {
-	const char *components = (const char *)(event + 1);
+	const char *components = (const char *)(event + 1) + event->identity_size;
 	const struct image *image = process->image;
 	char path[PROC_STRINGS_SIZE / 2];
 
-	if (event->cwd_size + 2u > sizeof(path) || event->cwd_size > event->header.size - sizeof(*event) ||
+	if (event->cwd_size + 2u > sizeof(path) ||
+	    event->cwd_size > event->header.size - sizeof(*event) - event->identity_size ||
 	    path_turn(components, event->cwd_size, path))
 		return -EBADMSG;
 	if (image->cwd && !strcmp(image->cwd, path))

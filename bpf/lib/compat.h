@@ -41,15 +41,21 @@ static __always_inline struct task_struct *task_plain(struct task_struct *task)
 	return task;
 }
 
-// NULL where the verifier knows no way to it: bpf_get_current_task_btf() came with 5.11, 3ca1032ab7ab.
-static __always_inline struct task_struct *current_plain(void)
+// Trusted. NULL where the verifier knows no way to it: bpf_get_current_task_btf() came with 5.11, 3ca1032ab7ab.
+static __always_inline struct task_struct *current_trusted(void)
 {
-	if (bpf_ksym_exists(bpf_rdonly_cast))
-		return bpf_rdonly_cast((const void *)bpf_get_current_task(),
-				       bpf_core_type_id_kernel(struct task_struct));
 	if (bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_get_current_task_btf))
 		return bpf_get_current_task_btf();
 	return NULL;
+}
+
+// A task's comm, by two loads where a helper would make a call of it.
+static __always_inline void task_comm(char comm[16], const struct task_struct *task)
+{
+	const __u64 *from = (const void *)task->comm;
+
+	((__u64 *)comm)[0] = from[0];
+	((__u64 *)comm)[1] = from[1];
 }
 
 // mm_struct.rss_stat became an array of percpu_counter in 6.2, f1a7941243c1 ("mm: convert mm's rss stats into

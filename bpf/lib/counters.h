@@ -20,8 +20,8 @@ struct {
 } thread_sums SEC(".maps");
 
 // sum_exec_runtime of a running task lags: it was brought up to date at exec_start, at the last tick or switch. The
-// rest needs the scheduler's clock, which no helper gives, but that runs along with CLOCK_MONOTONIC at a distance that
-// clock_shift_learn() measures. What interrupts and the hypervisor took from a CPU its run queue knows
+// rest needs the scheduler's clock, which no helper gives, but that runs along with CLOCK_BOOTTIME (a suspend apart) at
+// a distance that clock_shift_learn() measures. What interrupts and the hypervisor took from a CPU its run queue knows
 // (clock - clock_task); where that cannot be reached, each CPU has a distance of its own.
 enum { CLOCK_SHIFT_CPUS_MAX = 512 };
 
@@ -72,7 +72,7 @@ static __always_inline __u64 clock_taken_ns(const struct task_struct *task)
 static __always_inline void clock_shift_learn(const struct task_struct *task)
 {
 	struct clock_shift *shift = clock_shift_of(task);
-	__u64 now = bpf_ktime_get_ns();
+	__u64 now = bpf_ktime_get_boot_ns();
 
 	if (!shift)
 		return;
@@ -80,11 +80,10 @@ static __always_inline void clock_shift_learn(const struct task_struct *task)
 	shift->learnt_ns = now;
 }
 
-// Adds what a task that runs now has run since exec_start. False when that is not known.
-static __always_inline bool running_slice_add(__u64 *ns, const struct task_struct *task)
+// Adds what a task that runs now, CLOCK_BOOTTIME, has run since exec_start. False when that is not known.
+static __always_inline bool running_slice_add(__u64 *ns, const struct task_struct *task, __u64 now)
 {
 	const struct clock_shift *shift = clock_shift_of(task);
-	__u64 now = bpf_ktime_get_ns();
 	__s64 slice;
 
 	if (!shift || now - shift->learnt_ns > SHIFT_AGE_MAX_NS)

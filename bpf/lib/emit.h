@@ -81,12 +81,17 @@ static __always_inline void lifecycle_filtered(void)
 	count_one(counts, EVENT_COUNT_FILTERED);
 }
 
-static __always_inline void header_fill(struct event_header *header, __u16 kind, __u32 size)
+static __always_inline void header_fill_at(struct event_header *header, __u16 kind, __u32 size, __u64 now)
 {
 	header->kind = kind;
 	header->cpu = bpf_get_smp_processor_id();
 	header->size = size;
-	header->time_ns = bpf_ktime_get_boot_ns();
+	header->time_ns = now;
+}
+
+static __always_inline void header_fill(struct event_header *header, __u16 kind, __u32 size)
+{
+	header_fill_at(header, kind, size, bpf_ktime_get_boot_ns());
 }
 
 // Counts an event that is to be recorded, and copies its finished record into the lifecycle ring. False: the ring was

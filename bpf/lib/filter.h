@@ -31,7 +31,7 @@ struct {
 	__type(value, struct filter_config);
 } filter_config SEC(".maps");
 
-static __always_inline const struct filter_config *filter_settings(void)
+static __always_inline struct filter_config *filter_settings(void)
 {
 	__u32 zero = 0;
 
@@ -66,6 +66,24 @@ static __always_inline bool filter_drops(struct task_struct *leader)
 		return false;
 	policy = filter_policy_of(leader->tgid, leader->start_boottime);
 	return (policy ? *policy : config->default_policy) == FILTER_EXCLUDE;
+}
+
+// Whether a record has to say what those before it of the same process said: with a filter they may have been kept out,
+// before everything that lives was read and after a full ring they may be missing.
+static __always_inline bool records_whole(void)
+{
+	const struct filter_config *config = filter_settings();
+
+	return !config || config->active || config->whole;
+}
+
+// The record of a fork or exec found the ring full.
+static __always_inline void records_missing(void)
+{
+	struct filter_config *config = filter_settings();
+
+	if (config)
+		config->whole = 1;
 }
 
 static __always_inline void filter_inherit(struct task_struct *parent, struct task_struct *child)

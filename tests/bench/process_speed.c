@@ -2,7 +2,7 @@
 // Cost of the way of a process through user space: four records as they come out of the ring (fork, exec, exit, free),
 // process table, rules, correlation, its record as JSON. No kernel, no disk.
 //
-//   make build/tests/bench/process_speed && build/tests/bench/process_speed [PROCESSES]
+//   make build/tests/bench/process_speed && build/tests/bench/process_speed [PROCESSES [same|varied|forks]]
 //
 // Prints one line "name value unit" a figure. `valgrind --tool=callgrind` counts its instructions, which no other load
 // of the machine changes.
@@ -87,9 +87,8 @@ static uint16_t put(char *text, size_t *used, const void *from, size_t size)
 
 static void fork_one(struct bench *bench, uint32_t pid, uint64_t start_ns)
 {
-	struct event_fork event = { 0 };
+	struct event_fork event = { .process = { .pid = pid, .start_ns = start_ns }, .parent = bench->shell.process };
 
-	identity(bench, pid, start_ns, &event.identity);
 	submit(bench, &event.header, EVENT_FORK, sizeof(event));
 }
 
@@ -129,10 +128,8 @@ static void exec_one(struct bench *bench, uint32_t pid, uint64_t start_ns, const
 
 static void exit_one(struct bench *bench, uint32_t pid, uint64_t start_ns)
 {
-	struct event_exit event = { 0 };
+	struct event_exit event = { .process = { .pid = pid, .start_ns = start_ns }, .comm = "some" };
 
-	identity(bench, pid, start_ns, &event.identity);
-	memcpy(event.identity.comm, "some", 5);
 	event.counters = (struct counters){ .cpu_ns = 413227 + pid, .utime_ns = 1000000, .minor_faults = 97,
 					    .run_delay_ns = 3551, .rchar_bytes = 5321, .wchar_bytes = 120,
 					    .read_syscalls = 12, .write_syscalls = 2, .involuntary_switches = 1,
@@ -196,6 +193,11 @@ static void shell(struct bench *bench)
 	bench->shell.process = *id;
 }
 
+static bool wanted(int argc, char **argv, const char *name)
+{
+	return argc < 3 || !strcmp(argv[2], name);
+}
+
 int main(int argc, char **argv)
 {
 	static const char storm_args[] = "storms\0nothing";
@@ -227,9 +229,12 @@ int main(int argc, char **argv)
 	same.args = args;
 	same.args_size = sizeof(args);
 	shell(&bench);
-	storm(&bench, "same", &same, 1, processes);
-	storm(&bench, "varied", pipeline, sizeof(pipeline) / sizeof(pipeline[0]), processes);
-	storm(&bench, "forks", NULL, 0, processes);
+	if (wanted(argc, argv, "same"))
+		storm(&bench, "same", &same, 1, processes);
+	if (wanted(argc, argv, "varied"))
+		storm(&bench, "varied", pipeline, sizeof(pipeline) / sizeof(pipeline[0]), processes);
+	if (wanted(argc, argv, "forks"))
+		storm(&bench, "forks", NULL, 0, processes);
 	bench.proc->close(bench.state);
 	agent_free(bench.agent);
 	loop_free(options.loop);

@@ -29,6 +29,7 @@
 #include "lake/server.h"
 #include "lake/store.h"
 #include "lake/token.h"
+#include "lake/updates.h"
 
 static const uint64_t WATCH_NS = 5 * 1000 * 1000 * 1000ULL;
 static const uint64_t STOP_NS = 20 * 1000 * 1000 * 1000ULL;
@@ -45,6 +46,7 @@ struct datalake {
 	struct store *store;
 	struct ingest *ingest;
 	struct landing *landing;
+	struct updates *updates; // NULL: none
 	struct api_routes *api;
 	struct health *health;
 	struct push *push; // NULL: none
@@ -287,7 +289,11 @@ static int rooms_bind(struct datalake *datalake)
 		result = landing_new(datalake->server, datalake->store, &datalake->landing);
 	if (!result)
 		result = health_new(datalake->store, datalake->server, datalake->ingest, &datalake->health, &why);
-	return result < 0 ? refuse("", strerror(-result)) : EXIT_OK;
+	if (result < 0)
+		return refuse("", strerror(-result));
+	if (*datalake->options.updates)
+		result = updates_new(datalake->options.updates, datalake->server, &datalake->updates);
+	return result < 0 ? refuse(datalake->options.updates, strerror(-result)) : EXIT_OK;
 }
 
 // With the rights we were started with: the file may be root's alone.
@@ -350,6 +356,8 @@ static int files_confine(const struct datalake_options *options)
 	for (size_t i = 0; i < sizeof(files) / sizeof(*files); i++)
 		if (files[i] && *files[i])
 			landlock_allow_file(&cage, files[i]);
+	if (*options->updates)
+		landlock_allow_path(&cage, options->updates, LANDLOCK_READ);
 	landlock_allow_network(&cage);
 	return landlock_enforce(&cage);
 }
@@ -466,6 +474,7 @@ static void datalake_close(struct datalake *datalake)
 	ingest_stop(datalake->ingest);
 	server_free(datalake->server);
 	landing_free(datalake->landing);
+	updates_free(datalake->updates);
 	api_routes_free(datalake->api);
 	health_free(datalake->health);
 	push_free(datalake->push);

@@ -17,6 +17,7 @@ struct datalake_options {
 	uint64_t readers, decoders, connections;
 	uint64_t idle_ns;
 	uint64_t keep_processes_ns, keep_points_ns, keep_runs_ns, store_bytes;
+	char *updates; // "": none
 	char *otlp_endpoint, *otlp_ca_file, *otlp_header_file;
 	uint64_t otlp_interval_ns;
 	bool sandbox;

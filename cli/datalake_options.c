@@ -60,6 +60,8 @@ const struct option_spec datalake_option_specs[] = {
 	 "How long runs, tasks and other sums are kept; 0s: for ever"},
 	{"store_bytes", OPTION_BYTES, AT(store_bytes), "0", 0, 1ULL << 50,
 	 "Largest size of the store, the oldest goes first; 0: no limit"},
+	{"updates", OPTION_STRING, AT(updates), "", 0, 0,
+	 "Directory with metadata/ and targets/ of releases and rules, for hosts at /updates/; \"\": none"},
 	{"otlp_endpoint", OPTION_STRING, AT(otlp_endpoint), "", 0, 0,
 	 "OpenTelemetry collector to push metrics and ended runs to, such as http://127.0.0.1:4318; \"\": none"},
 	{"otlp_ca_file", OPTION_STRING, AT(otlp_ca_file), "", 0, 0,
@@ -213,7 +215,7 @@ int datalake_path_fix(char **path)
 static int enter(struct datalake_options *options)
 {
 	char **const paths[] = {&options->tls_certificate, &options->tls_key, &options->tls_client_ca,
-				&options->otlp_ca_file};
+				&options->otlp_ca_file, &options->updates};
 	const char *store = datalake_store_directory(options);
 	bool both = store && !strcmp(store, options->state);
 	char *state, *url;

@@ -3,6 +3,7 @@
 that say what to do."""
 
 import fcntl
+import http.client
 import json
 import os
 import platform
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.lake import Lake
 from harness.tracer import BINARY
 from harness.tuf_repository import Client, Repository, in_days
 
@@ -330,3 +332,21 @@ def test_rules_that_cannot_be_read_are_never_current(host):
     host.repository.requests.clear()
     assert host.apply("--rules") == 0 and "remembered as bad" in host.said
     assert not [path for path in host.repository.requests if path.startswith("targets/")]
+
+
+def test_the_datalake_pushes_rules_and_programs(host):
+    offer_rules(host, "1", RULES)
+    host.offer("9.1")
+    lake = Lake()
+    lake.options += ["--updates", lake.base / "site"]
+    host.repository.write(lake.base / "site")
+    (lake.base / "site/.hidden").write_text("x")
+    with lake:
+        url = f"http://127.0.0.1:{lake.port}/updates/metadata"
+        assert host.run("--metadata-url", url, "--apply") == 0, host.said
+        for path in ("metadata/../.hidden", ".hidden", "metadata/", "metadata/none.json", "targets/./x", "metadata/%2e%2e%2f.hidden"):
+            connection = http.client.HTTPConnection("127.0.0.1", lake.port)
+            connection.request("GET", "/updates/" + path)
+            assert connection.getresponse().status in (400, 401, 404), path
+    assert host.named("current") == "9.1" and (host.rules / "current").read_text() == RULES
+    assert host.repository.requests == []

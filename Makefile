@@ -233,6 +233,14 @@ $(B)/tests/bench/%: tests/bench/%.c $(B)/libtracer.a Makefile
 	$(Q)$(CC) $(CFLAGS_MUSL) -Wno-missing-prototypes -MD -MP -MF $@.d -c $< -o $@.o
 	$(Q)$(call LINK_MUSL,$@.o $(B)/libtracer.a) -o $@
 
+# The whole product with a fault in it: what the trial of an update has to find.
+$(B)/tests/installer/%: tests/installer/%.c $(OBJS) $(B)/obj/objects.list Makefile
+	@mkdir -p $(@D)
+	$(call say,CC)
+	$(Q)$(CC) $(CFLAGS_MUSL) -Wno-missing-prototypes -MD -MP -MF $@.d -c $< -o $@.o
+	$(Q)$(call LINK_MUSL,$@.o $(OBJS)) -o $@
+	$(Q)$(STRIP) -s $@
+
 .PHONY: unit-bins bpf-bins
 unit-bins: $(UNIT_BIN)
 bpf-bins: $(BPF_TEST_BIN)

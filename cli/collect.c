@@ -515,6 +515,7 @@ int collect_places_read(const char *command, const char *file, struct collect_pl
 	ret_places->token_file = collect.stream_options.token_file;
 	ret_places->client_cert = collect.stream_options.client_cert;
 	ret_places->client_key = collect.stream_options.client_key;
+	ret_places->status_socket = collect.options.status_socket;
 	return EXIT_OK;
 }
 

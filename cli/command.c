@@ -199,10 +199,10 @@ const struct command commands[] = {
 		.summary = "Print the file of a service manager that runs Tracer",
 		.usage = "[OPTION...] NAME",
 		.description =
-			"Prints a unit for systemd (collector or datalake), a script for OpenRC or SysV, or the script "
-			"that "
-			"keeps the collector running where there is no service manager. The installer writes these.",
-		.words = "systemd systemd-datalake openrc sysv supervise",
+			"Prints a unit for systemd (of the collector, of the guard of an update on trial, of the "
+			"update and its timer, of the datalake), a script for OpenRC or SysV, or the script that keeps "
+			"the collector running where there is no service manager. The installer writes these.",
+		.words = "systemd systemd-guard systemd-update systemd-timer systemd-datalake openrc sysv supervise",
 		.options = OPTIONS({"prefix", 0, "DIR", "Where Tracer is installed (default: /usr/local)"},
 				   {"user", 0, "NAME", "User of the datalake (default: tracer)"}),
 		.examples = EXAMPLES({"tracer service systemd", "The collector's unit"}),

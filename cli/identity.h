@@ -12,6 +12,7 @@ struct collect_places {
 	const char *spool;
 	const char *state; // "" the spool's stream directory
 	const char *token_file, *client_cert, *client_key;
+	const char *status_socket;
 };
 
 // cli/collect.c: reads file (NULL: the usual one) and the environment. 0, or an exit code after a message.

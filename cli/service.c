@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // `tracer service`: the files by which service managers run Tracer, from installer/service/, for a prefix and a user.
-// The installer writes what this prints, so that a service is of the same version as the program.
+// The installer writes what this prints, so that a service is of the same version as the program. A file's own name
+// does as well as the short one.
 
 #include <stdio.h>
 #include <string.h>
@@ -11,8 +12,13 @@
 static const struct {
 	const char *name, *file;
 } services[] = {
-	{"systemd", "tracer.service"}, {"systemd-datalake", "tracer-datalake.service"},
-	{"openrc", "tracer.openrc"},   {"sysv", "tracer.sysv"},
+	{"systemd", "tracer.service"},
+	{"systemd-guard", "tracer-guard.service"},
+	{"systemd-update", "tracer-update.service"},
+	{"systemd-timer", "tracer-update.timer"},
+	{"systemd-datalake", "tracer-datalake.service"},
+	{"openrc", "tracer.openrc"},
+	{"sysv", "tracer.sysv"},
 	{"supervise", "supervise"},
 };
 
@@ -20,7 +26,8 @@ static const struct embedded_file *service_find(const char *name)
 {
 	for (size_t i = 0; i < sizeof(services) / sizeof(services[0]); i++)
 		for (const struct embedded_file *file = embedded_service; file->name; file++)
-			if (!strcmp(services[i].name, name) && !strcmp(services[i].file, file->name))
+			if ((!strcmp(services[i].name, name) || !strcmp(services[i].file, name)) &&
+			    !strcmp(services[i].file, file->name))
 				return file;
 	return NULL;
 }

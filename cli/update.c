@@ -12,6 +12,7 @@
 #include "cli/command.h"
 #include "cli/ui.h"
 #include "cli/update.h"
+#include "cli/update_guard.h"
 #include "core/base/cleanup.h"
 #include "core/base/fs.h"
 #include "core/base/json.h"
@@ -456,6 +457,8 @@ int command_update(int argc, char **argv)
 	const char *config_file = NULL;
 	int code;
 
+	if (argc > 1 && strcmp(argv[1], "guard") == 0)
+		return command_update_guard(argc - 1, argv + 1);
 	if (update_options_new(&update.options, &args.config) < 0) {
 		config_free(args.config);
 		fprintf(stderr, "tracer update: out of memory\n");

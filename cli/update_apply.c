@@ -12,9 +12,9 @@
 #include "cli/command.h"
 #include "cli/ui.h"
 #include "cli/update.h"
+#include "cli/update_guard.h"
 #include "core/base/cleanup.h"
-
-enum { TRIAL_S = 600 };
+#include "updater/trial.h"
 
 void update_library(struct update *update)
 {
@@ -91,7 +91,8 @@ static int note(struct update *update, const struct update_pick *pick, struct up
 
 	snprintf(name, sizeof(name), "%s%s", pick->policy.prefix, pick->version);
 	if (!pick->rules)
-		result = update_state_begin_trial(state, pick->version, pick->current, sha256_of(pick), TRIAL_S);
+		result = update_state_begin_trial(state, pick->version, pick->current, sha256_of(pick),
+						  TRIAL_PERIOD_S);
 	update_state_set_last(state, "apply", pick->rules ? "installed" : "on trial", name, "", time(NULL));
 	return result < 0 ? result : update_state_write(update->directory, state);
 }
@@ -286,13 +287,6 @@ static int run_worker(struct update *update)
 	return WEXITSTATUS(status);
 }
 
-// The pointer names another version: the collector has still to take it up.
-static int switched(struct update *update)
-{
-	printf("the collector runs it from its next start on\n");
-	return EXIT_OK;
-}
-
 static bool in_window(const struct update *update)
 {
 	time_t now = time(NULL);
@@ -319,12 +313,15 @@ int update_apply(struct update *update)
 		return code;
 	}
 	before = look(update);
+	update_guard_remember(update->directory);
 	code = run_worker(update);
 	after = look(update);
 	close_versions(update);
 	if (strcmp(before.rules, after.rules) != 0)
 		update_rules_reload();
-	return code == EXIT_OK && strcmp(before.program, after.program) != 0 ? switched(update) : code;
+	if (code != EXIT_OK || strcmp(before.program, after.program) == 0)
+		return code;
+	return update_guard(update->library, update->directory);
 }
 
 static int change_state(struct update *update, int (*change)(struct update *update, struct update_state *state))
@@ -402,21 +399,25 @@ static int go_back(struct update *update)
 	}
 	if (update->rules)
 		printf("pushed rules: %s\n", previous[0] ? previous : "none");
-	else
-		printf("%s runs again from its next start on\n", previous);
 	return EXIT_OK;
 }
 
 int update_rollback(struct update *update)
 {
+	char current[VERSIONS_NAME_SIZE] = "";
 	int code = open_versions(update);
 
 	if (code == EXIT_OK)
 		code = go_back(update);
+	if (code == EXIT_OK && !update->rules)
+		(void)versions_named(&update->versions, VERSIONS_CURRENT, current);
 	close_versions(update);
-	if (code == EXIT_OK && update->rules)
-		update_rules_reload();
-	return code;
+	if (code != EXIT_OK)
+		return code;
+	if (!update->rules)
+		return update_guard_take_up(update->library, current);
+	update_rules_reload();
+	return EXIT_OK;
 }
 
 static int set(struct update *update, struct update_state *state)

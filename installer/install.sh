@@ -57,6 +57,7 @@ change() {
 
 # ---- what is asked for ---------------------------------------------------------------------------
 defaults() {
+	units='tracer-update.timer tracer-update.service tracer-guard.service tracer.service tracer-datalake.service' # of systemd
 	version=${TRACER_INSTALL_VERSION:-} channel=${TRACER_INSTALL_CHANNEL:-} offline=${TRACER_INSTALL_OFFLINE:-}
 	url=${TRACER_INSTALL_URL:-$release_url} endpoint=${TRACER_INSTALL_ENDPOINT:-} pin=${TRACER_INSTALL_PIN:-}
 	token_file=${TRACER_INSTALL_TOKEN_FILE:-} proxy=${TRACER_INSTALL_PROXY:-} user=${TRACER_INSTALL_USER:-}
@@ -433,10 +434,11 @@ make_service() {
 	service_file supervise "$lib/supervise" 755
 	case $init in
 	systemd)
-		service_file systemd /etc/systemd/system/tracer.service 644
-		service_file systemd-datalake /etc/systemd/system/tracer-datalake.service 644
-		[ -e /etc/systemd/system/multi-user.target.wants/tracer.service ] || ! change "enable tracer.service" ||
-			systemctl --quiet enable tracer.service || die 1 "systemctl cannot enable tracer.service"
+		for unit in $units; do service_file "$unit" "/etc/systemd/system/$unit" 644; done
+		for each in multi-user.target.wants/tracer.service timers.target.wants/tracer-update.timer; do
+			[ -e "/etc/systemd/system/$each" ] || ! change "enable ${each#*/}" ||
+				systemctl --quiet enable "${each#*/}" || die 1 "systemctl cannot enable ${each#*/}"
+		done
 		;;
 	openrc)
 		service_file openrc /etc/init.d/tracer 755
@@ -475,8 +477,8 @@ start_service() {
 	fi
 	change "$verb the service ($init)" || return 0
 	case $init in
-	systemd) systemctl daemon-reload && systemctl "$verb" tracer.service ;;
-	openrc) rc-service tracer "$verb" ;;
+	systemd) systemctl daemon-reload && systemctl "$verb" tracer.service && systemctl start tracer-update.timer ;;
+	openrc) rc-service tracer "$verb" 9>&- ;;
 	*) "$lib/supervise" "$verb" 9>&- ;;
 	esac </dev/null || die 1 "the service does not start; see: journalctl -u tracer, or /var/log/tracer.log"
 	for waited in 0 1 1 1 1 2 2 2; do
@@ -498,10 +500,10 @@ gone() {
 }
 
 stop_services() {
-	for unit in tracer tracer-datalake; do
-		if [ -f "/etc/systemd/system/$unit.service" ] && has systemctl && change "stop and disable $unit.service"; then
-			[ ! -d /run/systemd/system ] || systemctl --quiet stop "$unit.service" || :
-			systemctl --quiet disable "$unit.service" 2>/dev/null || :
+	for unit in $units; do
+		if [ -f "/etc/systemd/system/$unit" ] && has systemctl && change "stop and disable $unit"; then
+			[ ! -d /run/systemd/system ] || systemctl --quiet stop "$unit" || :
+			systemctl --quiet disable "$unit" 2>/dev/null || :
 		fi
 	done
 	if [ -f /etc/init.d/tracer ] && change "stop and disable /etc/init.d/tracer"; then
@@ -540,8 +542,8 @@ remove() {
 	if [ "$root" = 1 ]; then
 		stop_services
 		[ "$dry_run" = 1 ] || rm -f /etc/systemd/system/.tracer*.tracer-new /etc/init.d/.tracer.tracer-new /etc/tracer/.*.tracer-new
-		gone /etc/systemd/system/tracer.service /etc/systemd/system/tracer-datalake.service /etc/init.d/tracer \
-			/run/tracer /var/log/tracer.log /var/log/tracer.log.1 /sys/fs/bpf/tracer
+		for unit in $units; do gone "/etc/systemd/system/$unit"; done
+		gone /etc/init.d/tracer /run/tracer /var/log/tracer.log /var/log/tracer.log.1 /sys/fs/bpf/tracer
 		[ "$dry_run" = 1 ] || [ ! -d /run/systemd/system ] || systemctl daemon-reload
 		[ "$purge" = 0 ] || gone /etc/tracer /var/lib/tracer
 		if [ -e /etc/tracer ] || [ -e /var/lib/tracer ]; then

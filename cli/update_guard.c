@@ -1,0 +1,467 @@
+// SPDX-License-Identifier: Apache-2.0
+// `tracer update guard`: the dead-man of an update. Run by the version before, it watches the collector of the new one
+// from outside and brings the old one back; what it can be killed at, its next run or the next start of the service
+// goes on with. Judges by updater/trial.c, changes versions by updater/versions.c, and has no network.
+#include "cli/update_guard.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli/command.h"
+#include "cli/identity.h"
+#include "cli/update_back.h"
+#include "cli/update_service.h"
+#include "core/base/cleanup.h"
+#include "core/base/clock.h"
+#include "core/base/fs.h"
+#include "core/status.h"
+#include "updater/trial.h"
+
+#define S UINT64_C(1000000000)
+#define DIRECTORY "/var/lib/tracer/update"
+#define BEFORE_FILE "before"
+
+enum {
+	SNAPSHOT_MAX = 1 << 20,
+	HAND_OVER_S = 15, // then the service is started anew
+	ASK_STOPPED_S = 3,
+	MEMORY_S = 5,
+	OLD_BACK_S = 12, // for the manager to start the old one by itself
+	OLD_TRIES = 3,
+	NETWORK_S = 45, // for the old one to deliver
+};
+
+struct guard {
+	const char *library, *directory;
+	char socket[256];
+	struct update_trial trial;
+	struct trial_watch watch;
+	struct trial_sample sample; // the latest, of whatever version
+	bool answered; // the last question
+	bool asked_hand_over, restarted, stopped; // stopped: by somebody, not by itself
+	uint64_t began_ns, stopped_asked_ns, memory_asked_ns, memory_bytes;
+};
+
+static void pause_s(unsigned seconds)
+{
+	const struct timespec time = {.tv_sec = seconds};
+
+	nanosleep(&time, NULL);
+}
+
+static void find_socket(char *out, size_t size)
+{
+	struct collect_places places = {0};
+	const char *socket = STATUS_SOCKET;
+
+	if (collect_places_read("update", NULL, &places) == EXIT_OK && *places.status_socket)
+		socket = places.status_socket;
+	snprintf(out, size, "%s", socket);
+}
+
+// ---- what is seen --------------------------------------------------------------------------------------------------
+
+void update_guard_remember(const char *directory)
+{
+	CLEANUP(buf_free) struct buf text = BUF_INIT;
+	char socket[256], path[PATH_MAX];
+	struct trial_sample sample;
+
+	find_socket(socket, sizeof(socket));
+	if (snprintf(path, sizeof(path), "%s/" BEFORE_FILE, directory) >= (int)sizeof(path))
+		return;
+	if (status_fetch(socket, 5 * S, &text) < 0 || text.length > SNAPSHOT_MAX ||
+	    trial_sample_read(text.data, text.length, 0, &sample) < 0 ||
+	    fs_replace(path, text.data, text.length, 0644) < 0)
+		unlink(path);
+}
+
+static bool remembered(const char *directory, struct trial_sample *ret_sample)
+{
+	CLEANUP(buf_free) struct buf text = BUF_INIT;
+	char path[PATH_MAX];
+
+	return snprintf(path, sizeof(path), "%s/" BEFORE_FILE, directory) < (int)sizeof(path) &&
+	       fs_read(path, SNAPSHOT_MAX, &text) == 0 && text.length > 0 &&
+	       trial_sample_read(text.data, text.length, 0, ret_sample) == 0;
+}
+
+static bool offers_hand_over(const struct buf *text)
+{
+	return memmem(text->data, text->length, "\"handover\":", 11) != NULL;
+}
+
+// Asks the collector; one that is not of this installation counts as none. Sets guard->sample and guard->answered;
+// true: it would hand over.
+static bool ask(struct guard *guard)
+{
+	CLEANUP(buf_free) struct buf text = BUF_INIT;
+	uint64_t now_ns;
+	struct trial_sample sample;
+
+	guard->answered = status_fetch(guard->socket, 5 * S, &text) == 0 && text.length > 0 &&
+			  trial_sample_read(text.data, text.length, clock_boot_ns(), &sample) == 0 &&
+			  service_owns(guard->library, (pid_t)sample.pid);
+	if (!guard->answered)
+		return false;
+	now_ns = clock_boot_ns();
+	if (now_ns - guard->memory_asked_ns >= MEMORY_S * S || guard->sample.pid != sample.pid) {
+		guard->memory_asked_ns = now_ns;
+		guard->memory_bytes = service_memory((pid_t)sample.pid);
+	}
+	if (guard->memory_bytes != UINT64_MAX &&
+	    (sample.memory_bytes == UINT64_MAX || guard->memory_bytes > sample.memory_bytes))
+		sample.memory_bytes = guard->memory_bytes;
+	guard->sample = sample;
+	return offers_hand_over(&text);
+}
+
+// The old one still answers: it is asked once to hand over, then the service is started anew.
+static void bring_up(struct guard *guard, bool hands_over)
+{
+	uint64_t waited_ns = clock_boot_ns() - guard->began_ns;
+
+	if (hands_over && !guard->asked_hand_over) {
+		guard->asked_hand_over = true;
+		update_back_say("%s is asked to hand over to %s", guard->sample.version, guard->trial.version);
+		kill((pid_t)guard->sample.pid, SIGUSR2);
+	} else if (!guard->restarted && (!hands_over || waited_ns > HAND_OVER_S * S)) {
+		int result;
+
+		guard->restarted = true;
+		update_back_say("the service is started anew with %s", guard->trial.version);
+		result = service_restart(guard->library);
+		if (result < 0)
+			update_back_say("the service: %s", strerror(-result));
+	}
+}
+
+// ---- the trial -----------------------------------------------------------------------------------------------------
+
+// The state's trial as this guard knows it? Otherwise another process has brought it to its end.
+static bool still_on(const struct guard *guard, struct update_state *state)
+{
+	return update_state_read(guard->directory, state) < 0 ||
+	       (state->trial.on && strcmp(state->trial.version, guard->trial.version) == 0);
+}
+
+// Once it runs: an end of it from now on is one that counts.
+static void count_running(const struct guard *guard)
+{
+	CLEANUP(cleanup_close) int lock = -1;
+	struct update_state state;
+
+	if (update_state_lock(guard->directory, &lock) < 0 || !still_on(guard, &state) || state.trial.starts > 0)
+		return;
+	state.trial.starts = 1;
+	update_state_write(guard->directory, &state);
+}
+
+static bool process_gone(uint64_t pid)
+{
+	return kill((pid_t)pid, 0) < 0 && errno == ESRCH;
+}
+
+// No answer: is that because somebody stopped it? Asked every few seconds, and at once when its process is gone.
+static bool silence_is_meant(struct guard *guard, bool gone)
+{
+	uint64_t now_ns = clock_boot_ns();
+
+	if (!gone && now_ns - guard->stopped_asked_ns < ASK_STOPPED_S * S)
+		return false;
+	guard->stopped_asked_ns = now_ns;
+	return service_is_stopped(guard->library);
+}
+
+// One second of the watch.
+static enum trial_verdict look(struct guard *guard, bool *ret_network, char why[UPDATE_REASON_SIZE])
+{
+	bool hands_over = ask(guard), was_seen = guard->watch.seen;
+	bool gone = !guard->answered && was_seen && process_gone(guard->watch.latest.pid);
+	uint64_t now_ns = clock_boot_ns();
+
+	*ret_network = false;
+	guard->stopped = !guard->answered && silence_is_meant(guard, gone);
+	if (guard->stopped)
+		return TRIAL_GOING;
+	if (gone) {
+		snprintf(why, UPDATE_REASON_SIZE, "the collector ended after %llu s",
+			 (unsigned long long)((now_ns - guard->watch.first_ns) / S));
+		return TRIAL_FAILED;
+	}
+	if (guard->answered && strcmp(guard->sample.version, guard->trial.version) != 0)
+		bring_up(guard, hands_over);
+	trial_watch_add(&guard->watch, guard->answered ? &guard->sample : NULL, clock_boot_ns());
+	if (guard->watch.seen && !was_seen) {
+		update_back_say("%s runs, and is on trial for %llu s", guard->trial.version,
+		    (unsigned long long)guard->trial.deadline_s);
+		count_running(guard);
+	}
+	return trial_judge(&guard->watch, clock_boot_ns(), ret_network, why);
+}
+
+static int held(const struct guard *guard)
+{
+	CLEANUP(cleanup_close) int lock = -1;
+	struct update_state state;
+	int result = update_state_lock(guard->directory, &lock);
+
+	if (result == 0)
+		result = update_state_read(guard->directory, &state);
+	if (result == 0 && state.trial.on) {
+		state.trial = (struct update_trial){0};
+		update_state_set_last(&state, "apply", "held", guard->trial.version, "", time(NULL));
+		result = update_state_write(guard->directory, &state);
+	}
+	if (result < 0) {
+		update_back_say("%s: %s", guard->directory, strerror(-result));
+		return EXIT_NO;
+	}
+	update_back_say("%s has held", guard->trial.version);
+	return EXIT_OK;
+}
+
+// The version before has to run again, whoever pointed back to it.
+static bool old_runs(struct guard *guard)
+{
+	for (int tries = 0; tries < OLD_TRIES; tries++) {
+		for (int waited = 0; waited < OLD_BACK_S; waited++) {
+			ask(guard);
+			if (guard->answered && strcmp(guard->sample.version, guard->trial.previous) == 0)
+				return true;
+			pause_s(1);
+		}
+		if (service_is_stopped(guard->library))
+			return true;
+		update_back_say("%s does not answer: the service is started anew", guard->trial.previous);
+		service_restart(guard->library);
+	}
+	return false;
+}
+
+// Neither delivers: then it was not the new one's fault, and it may be tried again.
+static void acquit(struct guard *guard)
+{
+	CLEANUP(cleanup_close) int lock = -1;
+	struct update_state state;
+
+	for (int waited = 0; waited < NETWORK_S; waited++) {
+		ask(guard);
+		if (guard->answered && !guard->sample.stream_ill && guard->sample.stream_success_ns != UINT64_MAX)
+			return;
+		pause_s(1);
+	}
+	if (update_state_lock(guard->directory, &lock) < 0 || update_state_read(guard->directory, &state) < 0)
+		return;
+	for (size_t i = 0; i < state.bad_count; i++)
+		if (strcmp(state.bad[i].version, guard->trial.version) == 0) {
+			memmove(&state.bad[i], &state.bad[i + 1],
+				(state.bad_count - i - 1) * sizeof(state.bad[0]));
+			state.bad_count--;
+			update_back_say("%s delivers nothing either: %s is not held to be bad", guard->trial.previous,
+			    guard->trial.version);
+			update_state_write(guard->directory, &state);
+			return;
+		}
+}
+
+static void remove_bad(const char *library)
+{
+	CLEANUP(versions_close) struct versions versions = VERSIONS_INIT;
+	char why[VERSIONS_WHY_SIZE];
+
+	if (versions_open(library, &versions, why) == 0 && versions_lock(&versions, why) == 0)
+		versions_tidy(&versions);
+}
+
+static int give_back(struct guard *guard, bool network, const char *why)
+{
+	struct update_state state;
+	int result = 0;
+
+	{
+		CLEANUP(cleanup_close) int lock = -1;
+
+		if (update_state_lock(guard->directory, &lock) < 0)
+			return EXIT_NO;
+		if (still_on(guard, &state))
+			result = update_back_roll(guard->library, guard->directory, &state, why);
+	}
+	if (result < 0)
+		return EXIT_NO;
+	if (!old_runs(guard)) {
+		update_back_say("%s does not answer either; see what the service says", guard->trial.previous);
+		return EXIT_NO;
+	}
+	if (network)
+		acquit(guard);
+	remove_bad(guard->library);
+	update_back_say("%s runs again", guard->trial.previous);
+	return EXIT_NO;
+}
+
+static int watch(struct guard *guard)
+{
+	char why[UPDATE_REASON_SIZE] = "", current[VERSIONS_NAME_SIZE];
+	enum trial_verdict verdict = TRIAL_GOING;
+	struct update_state state;
+	bool network = false;
+
+	while (verdict == TRIAL_GOING) {
+		if (!still_on(guard, &state)) {
+			snprintf(why, sizeof(why), "its service did that");
+			break;
+		}
+		if (update_back_current(guard->library, current) == 0 &&
+		    strcmp(current, guard->trial.version) != 0)
+			return EXIT_OK; // not switched, or switched back by hand
+		verdict = look(guard, &network, why);
+		if (guard->stopped) {
+			update_back_say("no service runs: the trial of %s begins when it is started",
+					guard->trial.version);
+			return EXIT_OK;
+		}
+		if (verdict == TRIAL_GOING)
+			pause_s(1);
+	}
+	if (verdict == TRIAL_HELD)
+		return held(guard);
+	if (verdict == TRIAL_GOING && strcmp(state.last.outcome, "rolled back") != 0)
+		return EXIT_OK; // held, or ended by hand
+	return give_back(guard, network, why);
+}
+
+int update_guard_take_up(const char *library, const char *version)
+{
+	struct guard guard = {.library = library, .began_ns = clock_boot_ns()};
+	bool hands_over;
+
+	snprintf(guard.trial.version, sizeof(guard.trial.version), "%s", version);
+	snprintf(guard.trial.previous, sizeof(guard.trial.previous), "%s", version);
+	find_socket(guard.socket, sizeof(guard.socket));
+	hands_over = ask(&guard);
+	if (!guard.answered && service_is_stopped(library)) {
+		update_back_say("no service runs: %s begins when it is started", version);
+		return EXIT_OK;
+	}
+	if (!guard.answered || strcmp(guard.sample.version, version) != 0)
+		bring_up(&guard, guard.answered && hands_over);
+	if (!old_runs(&guard)) {
+		update_back_say("%s does not answer; see what the service says", version);
+		return EXIT_NO;
+	}
+	update_back_say("%s runs", version);
+	return EXIT_OK;
+}
+
+// One at a time; the others wait, to go on when this one is killed.
+static int lock_guard(const char *directory)
+{
+	char path[PATH_MAX];
+	int fd;
+
+	if (snprintf(path, sizeof(path), "%s/guard.lock", directory) >= (int)sizeof(path))
+		return -ENAMETOOLONG;
+	fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	while (fd >= 0 && flock(fd, LOCK_EX) < 0)
+		if (errno != EINTR) {
+			close(fd);
+			return -EIO;
+		}
+	return fd < 0 ? -errno : fd;
+}
+
+int update_guard(const char *library, const char *directory)
+{
+	CLEANUP(cleanup_close) int lock = -1;
+	struct guard guard = {.library = library, .directory = directory, .began_ns = clock_boot_ns()};
+	char boot[UPDATE_BOOT_ID_SIZE] = "", why[UPDATE_REASON_SIZE];
+	struct trial_sample before;
+	struct update_state state;
+	int result;
+
+	result = update_state_read(directory, &state);
+	if (result < 0) {
+		update_back_say("%s/" UPDATE_STATE_FILE ": %s", directory,
+		    result == -EBADMSG ? "damaged; remove it to begin anew" : strerror(-result));
+		return EXIT_REFUSED;
+	}
+	if (!state.trial.on)
+		return EXIT_OK;
+	// Neither the end of a session nor a careless Ctrl-C leaves a trial without its guard.
+	signal(SIGHUP, SIG_IGN);
+	signal(SIGPIPE, SIG_IGN);
+	signal(SIGINT, SIG_IGN);
+	lock = lock_guard(directory);
+	if (lock < 0) {
+		update_back_say("%s: %s", directory, strerror(-lock));
+		return EXIT_REFUSED;
+	}
+	if (update_state_read(directory, &state) < 0 || !state.trial.on)
+		return EXIT_OK;
+	guard.began_ns = clock_boot_ns();
+	guard.trial = state.trial;
+	if (update_back_boot_id(boot) < 0 || strcmp(boot, state.trial.began_boot_id) != 0)
+		guard.trial.began_ns = guard.began_ns;
+	find_socket(guard.socket, sizeof(guard.socket));
+	trial_watch_begin(&guard.watch, &guard.trial, remembered(directory, &before) ? &before : NULL,
+			  guard.began_ns);
+	if (update_back_startable(library, guard.trial.version, why) < 0)
+		return give_back(&guard, false, why);
+	return watch(&guard);
+}
+
+// ---- the command ---------------------------------------------------------------------------------------------------
+
+// LIBRARY, of LIBRARY/versions/VERSION/tracer, which this process runs.
+static int own_library(char out[PATH_MAX])
+{
+	ssize_t got = readlink("/proc/self/exe", out, PATH_MAX - 1);
+	char *slash;
+
+	if (got < 0)
+		return -errno;
+	out[got] = 0;
+	for (int level = 0; level < 3; level++) {
+		slash = strrchr(out, '/');
+		if (!slash || slash == out)
+			return -ENOENT;
+		*slash = 0;
+		if (level == 1 && strcmp(strrchr(out, '/') ? strrchr(out, '/') : "", "/versions") != 0)
+			return -ENOENT;
+	}
+	return 0;
+}
+
+int command_update_guard(int argc, char **argv)
+{
+	struct args args = args_of("update", argc, argv);
+	const char *directory = DIRECTORY, *verb;
+	char library[PATH_MAX];
+
+	while (args_next(&args))
+		if (args_is(&args, "metadata-dir"))
+			directory = args.value;
+	if (args.exit_code >= 0)
+		return args.exit_code;
+	if (args.operand_count > 1)
+		return args_usage(&args, "guard: say nothing more, or one of before-start and stopped");
+	verb = args.operand_count ? args.operands[0] : "";
+	if (*verb && strcmp(verb, "before-start") != 0 && strcmp(verb, "stopped") != 0)
+		return args_usage(&args, "guard: \"%s\" is none of before-start and stopped", verb);
+	if (strcmp(verb, "stopped") == 0)
+		return update_guard_stopped(directory);
+	if (own_library(library) < 0) {
+		update_back_say("guard: this program is not one of the versions that the installer keeps");
+		return EXIT_REFUSED;
+	}
+	return *verb ? update_guard_before_start(library, directory) : update_guard(library, directory);
+}

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A new version on trial, and the way back by itself: ten kinds of bad release on each kind of init, and good ones that stay."""
+
+import time
+
+import pytest
+
+from conftest import VERSION
+from trial import KINDS, Machine, Site
+
+
+@pytest.fixture(scope="module")
+def site(release):
+    return Site(release.folder)
+
+
+@pytest.fixture
+def machine(request, release, site, tmp_path_factory):
+    made = Machine(request.param, release.folder, tmp_path_factory.getbasetemp() / "packages")
+    try:
+        made.install()
+        yield made
+    finally:
+        made.close()
+
+
+def check_kinds(machine, site, kinds):
+    rows = []
+    for kind in kinds:
+        version = site.bundle(kind)
+        seconds, reason, said = machine.rolled_back(kind, version)
+        rows.append((KINDS[kind][0], machine.init, seconds, reason))
+        print(f"{KINDS[kind][0]:24} {machine.init:8} {seconds:6.1f} s  {reason}", flush=True)
+        assert seconds <= 120, said
+        # It is remembered: not taken again, and the collector goes on as it was.
+        if kind != "mode":
+            assert "is remembered as bad" in machine.run("tracer", "update", "--bundle", f"/srv/{kind}.bundle", "--apply", code=None)
+    print(f"rolled back {len(rows)} of {len(kinds)} on {machine.init}")
+    status = machine.status()
+    assert status["version"] == VERSION and status["spool"]["balanced"]
+    assert machine.version_of_rest() == [VERSION]
+
+
+@pytest.mark.parametrize("machine", ["none"], indirect=True)
+def test_two_kinds(machine, site):
+    check_kinds(machine, site, ["machine", "crash"])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("machine", ["systemd", "openrc", "sysv", "none"], indirect=True)
+def test_nine_kinds(machine, site):
+    check_kinds(machine, site, [kind for kind in KINDS if kind != "module"])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("machine", ["bpf"], indirect=True)
+def test_missing_module(machine, site):
+    """The tenth: modules are BPF's, which is not used in a pid namespace, as each of the machines above is one."""
+    assert [module for module in machine.status()["modules"] if module["state"] == "running"]
+    check_kinds(machine, site, ["module"])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("machine", ["systemd", "none"], indirect=True)
+def test_a_good_one_stays(machine, site):
+    version = site.bundle("good")
+    began = time.monotonic()
+    said = machine.run("tracer", "update", "--bundle", "/srv/good.bundle", "--apply", timeout=500)
+    assert f"{version} has held" in said and time.monotonic() - began >= 295
+    state = machine.state()
+    assert state["trial"] is None and state["last"]["outcome"] == "held" and not state["bad"]
+    assert machine.status()["version"] == version
+    assert machine.version_of_rest() == [VERSION, version]

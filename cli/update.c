@@ -175,10 +175,15 @@ static int describe(const struct update *update, struct update_pick *pick, struc
 		return -errno;
 	snprintf(pick->architecture, sizeof(pick->architecture), "%s", pick->rules ? "any" : host.machine);
 	snprintf(pick->current, sizeof(pick->current), "0");
-	if (!pick->rules)
-		find_current(update, pick->current);
-	else
-		(void)versions_named(&update->rule_versions, VERSIONS_CURRENT, pick->current);
+	if (pick->rules) {
+		int result = versions_named(&update->rule_versions, VERSIONS_CURRENT, pick->current);
+
+		return result == -ENOENT ? 0 : result;
+	}
+	// What is to be replaced is never guessed.
+	if (update->versions.fd >= 0)
+		return versions_named(&update->versions, VERSIONS_CURRENT, pick->current);
+	find_current(update, pick->current);
 	return 0;
 }
 

@@ -53,7 +53,8 @@ static int fill(struct update *update, const struct update_pick *pick, int fd, c
 	int result = update_target_write(&update->source, &update->client, pick->path, &pick->target, fd, reason);
 
 	if (result < 0)
-		snprintf(why, VERSIONS_WHY_SIZE, "%s", reason);
+		snprintf(why, VERSIONS_WHY_SIZE, "%.100s, into %.120s/versions: %.250s", pick->path,
+			 versions_of(update, pick)->path, reason);
 	else if (pick->rules)
 		result = update_rules_check(&update->rule_versions, pick->version, why);
 	return result;

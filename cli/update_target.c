@@ -16,6 +16,7 @@
 
 struct staging {
 	int fd;
+	int write_error; // 0: none
 	struct tuf_check check;
 };
 
@@ -24,7 +25,10 @@ static int on_bytes(void *context, const void *data, size_t length)
 	struct staging *staging = context;
 	int result = tuf_check_add(&staging->check, data, length);
 
-	return result < 0 ? result : fs_write_all(staging->fd, data, length);
+	if (result < 0)
+		return result;
+	staging->write_error = fs_write_all(staging->fd, data, length);
+	return staging->write_error;
 }
 
 static bool is_there(const char *path, const struct tuf_target *target)
@@ -52,6 +56,12 @@ static int fill(struct staging *staging, struct update_source *source, const cha
 	if (result < 0)
 		return tuf_fail(why, result, "no digest that can be checked");
 	result = update_source_get(source, name, target->length, on_bytes, staging, why);
+	if (staging->write_error < 0)
+		return tuf_fail(why, staging->write_error, "it cannot be written: %s; %s",
+				strerror(-staging->write_error),
+				staging->write_error == -ENOSPC || staging->write_error == -EDQUOT
+					? "make room and try again"
+					: "look at the disk and the kernel's log");
 	if (result == -ENOENT)
 		return tuf_fail(why, result, "the source does not have it");
 	if (result == -EFBIG)

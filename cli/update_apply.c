@@ -136,6 +136,11 @@ static void remember_bad(struct update *update, const struct update_pick *pick, 
 	(void)update_state_write(update->directory, &state);
 }
 
+static bool on_trial(const struct update_pick *pick)
+{
+	return !pick->rules && pick->state.trial.on && strcmp(pick->state.trial.version, pick->current) == 0;
+}
+
 // What stands in the way whatever there is to install. EXIT_OK: nothing.
 static int may_install(const struct update_pick *pick)
 {
@@ -145,7 +150,7 @@ static int may_install(const struct update_pick *pick)
 		snprintf(why, sizeof(why), "%s is held by --hold; --unhold ends that", pick->current);
 		return update_refuse(-ECANCELED, why);
 	}
-	if (!pick->rules && pick->state.trial.on && strcmp(pick->state.trial.version, pick->current) == 0) {
+	if (on_trial(pick)) {
 		snprintf(why, sizeof(why), "%s is on trial still; wait for its end, or say --rollback", pick->current);
 		return update_refuse(-EBUSY, why);
 	}
@@ -171,8 +176,8 @@ static int install(struct update *update, bool rules)
 			update_say_nothing_newer(update, &pick);
 		return EXIT_OK;
 	}
-	if (pick.state.hold && update->automatic)
-		return EXIT_OK;
+	if (update->automatic && (pick.state.hold || on_trial(&pick)))
+		return EXIT_OK; // the next run of the timer asks again
 	code = may_install(&pick);
 	if (code != EXIT_OK)
 		return code;
@@ -299,7 +304,7 @@ static bool in_window(const struct update *update)
 int update_apply(struct update *update)
 {
 	struct pointers before, after;
-	int code;
+	int code, guarded;
 
 	if (update->automatic) {
 		if (!in_window(update))
@@ -320,9 +325,11 @@ int update_apply(struct update *update)
 	close_versions(update);
 	if (strcmp(before.rules, after.rules) != 0)
 		update_rules_reload();
-	if (code != EXIT_OK || strcmp(before.program, after.program) == 0)
+	if (strcmp(before.program, after.program) == 0)
 		return code;
-	return update_guard(update->library, update->directory);
+	// Whatever else went wrong: what was switched to is on trial.
+	guarded = update_guard(update->library, update->directory);
+	return code != EXIT_OK ? code : guarded;
 }
 
 static int change_state(struct update *update, int (*change)(struct update *update, struct update_state *state))

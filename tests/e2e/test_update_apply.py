@@ -174,6 +174,7 @@ def test_nothing_is_installed_during_a_trial(host):
     assert host.apply() == 0, host.said
     host.offer("9.2")
     assert host.apply() == 1 and "9.1 is on trial still" in host.said
+    assert host.apply("--automatic", "--jitter", "0s") == 0 and host.said == ""
     host.held()
     assert host.apply() == 0 and host.named("current") == "9.2"
 
@@ -266,14 +267,17 @@ def test_status_tells_of_this_host(host):
     assert lines["last"].startswith("rollback 9.1, ") and "rolled back" in lines["last"]
 
 
-def test_the_collectors_status_announces_expiry(host, tmp_path):
+def test_the_collector_goes_on_whatever_becomes_of_updates(host, tmp_path):
+    """Expiry is announced in its status; pushed rules that it cannot read are left out with a warning."""
+    (tmp_path / "pushed.yaml").write_text("novelty: 1\n")
     for role, days in (("timestamp", 0.5), ("snapshot", 12.5), ("targets", 28.5)):
         host.repository.roles[role].signed.expires = in_days(days)
     host.repository.release()
     assert host.refresh() == 0, host.said
     socket = tmp_path / "status"
     collector = subprocess.Popen([BINARY, "collect", "--source", "proc", "--spool", tmp_path / "spool", "--status-socket", socket,
-                                  "--status-processes-socket", ""], stderr=subprocess.DEVNULL, env={"PATH": os.environ["PATH"]})
+                                  "--status-processes-socket", "", "--rules-pushed", tmp_path / "pushed.yaml"],
+                                 stderr=subprocess.PIPE, text=True, env={"PATH": os.environ["PATH"]})
     try:
         status = [BINARY, "status", "--socket", socket, "--metadata-dir", host.trusted]
         deadline, text = time.monotonic() + 60, ""
@@ -287,7 +291,8 @@ def test_the_collectors_status_announces_expiry(host, tmp_path):
             "root": 0, "timestamp": 1, "snapshot": 14, "targets": 30}
     finally:
         collector.terminate()
-        collector.wait(30)
+        log = collector.communicate(timeout=30)[1]
+    assert "left out: " in log and "novelty" in log
 
 
 RULES = "catalogue:\n  pushed tools:\n    splitreads: index merge\n"

@@ -137,6 +137,21 @@ static int directory_lock(struct sqlite_store *store, const char *directory, str
 	return 0;
 }
 
+// SQLite would make it readable for everybody; log and index take their mode from it. What lies there from before is
+// taken from others, and a group that was let in stays.
+static int file_close_to_others(struct sqlite_store *store, struct store_error *error)
+{
+	CLEANUP(cleanup_close) int fd = -1;
+	struct stat info;
+
+	fd = open(store->path, O_RDWR | O_CLOEXEC | (store->options.create ? O_CREAT : 0), 0600);
+	if (fd < 0 || fstat(fd, &info) < 0)
+		return store_fail(error, -errno, "%.200s: %s", store->path, strerror(errno));
+	if (info.st_mode & 07 && fchmod(fd, info.st_mode & 0770) < 0 && errno != EPERM)
+		return store_fail(error, -errno, "%.200s: %s", store->path, strerror(errno));
+	return 0;
+}
+
 static void sqlite_close(struct store *base)
 {
 	struct sqlite_store *store = sqlite_store_of(base);
@@ -180,6 +195,8 @@ static int sqlite_open(const char *directory, const struct store_options *option
 		status = store_fail(error, -errno, "%.200s: %s", store->path, strerror(errno));
 	if (!options->read_only)
 		status = directory_lock(store, directory, error);
+	if (status == 0 && !options->read_only)
+		status = file_close_to_others(store, error);
 	if (status == 0 && !options->read_only)
 		status = writer_open(store, error);
 	if (status < 0) {

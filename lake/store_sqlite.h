@@ -89,6 +89,8 @@ struct sqlite_store {
 	size_t living_slots, living_count;
 	struct series_known *series;
 	size_t series_slots, series_count;
+	sqlite3_int64 series_at; // up to where rows of series were looked at for what has nothing
+	uint64_t series_swept_ns; // when all had been
 	struct amounts amounts; // of runs, of the transaction being written
 	struct buf scratch;
 	sqlite3_stmt *begin, *commit, *rollback, *cursor_get, *cursor_set, *partition_set;

@@ -7,7 +7,8 @@
 
 #include "lake/store_sqlite_upkeep.h"
 
-enum { DELETE_ROWS = 2000 };
+enum { DELETE_ROWS = 2000, SERIES_ROWS = 200 };
+#define SWEEP_NS (UINT64_C(3600) * 1000000000)
 
 // One row a day for each workspace and reason; count is added to it.
 static int gap_write(struct upkeep *upkeep, const char *workspace, const char *what, uint64_t count)
@@ -83,42 +84,24 @@ static int processes_drop(struct upkeep *upkeep, uint64_t day, const char *why, 
 	return 0;
 }
 
-// Rows of a table below a bound, at most DELETE_ROWS.
-static int rows_drop(struct upkeep *upkeep, const char *table, const char *key, const char *where, uint64_t bound,
-		     uint64_t *removed)
-{
-	char sql[400];
-	__attribute__((cleanup(cleanup_statement))) sqlite3_stmt *statement = NULL;
-	int status;
+// What goes, of one table.
+struct dropping {
+	const char *table, *key, *where; // where: of ?1, the bound
+	const char *workspace, *count; // whose a row is and what it counts for
+	const char *why;
+};
 
-	snprintf(sql, sizeof(sql), "DELETE FROM %s WHERE (%s) IN (SELECT %s FROM %s WHERE %s LIMIT %d)", table, key,
-		 key, table, where, DELETE_ROWS);
-	status = sqlite_prepare(upkeep->db, sql, false, &statement, upkeep->error);
-	if (status < 0)
-		return status;
-	sqlite3_bind_int64(statement, 1, (sqlite3_int64)bound);
-	status = sqlite_step_once(upkeep->db, statement, upkeep->error);
-	if (status < 0)
-		return status;
-	*removed += (uint64_t)sqlite3_changes64(upkeep->db);
-	upkeep->result->more |= sqlite3_changes64(upkeep->db) == DELETE_ROWS;
-	return 0;
-}
-
-// Rows of packed points or steps, at most DELETE_ROWS. What was in them is a gap of those whose series they were, and
-// is added to *removed.
-static int packed_drop(struct upkeep *upkeep, const char *table, const char *key, const char *where, uint64_t bound,
-		       const char *why, uint64_t *removed)
+// At most DELETE_ROWS rows. They are a gap of those whose they were, and are added to *removed.
+static int drop(struct upkeep *upkeep, const struct dropping *dropping, uint64_t bound, uint64_t *removed)
 {
 	__attribute__((cleanup(cleanup_statement))) sqlite3_stmt *statement = NULL;
-	char sql[400], workspace[128] = "";
+	char sql[500], workspace[128] = "";
 	uint64_t rows = 0, of_workspace = 0, count;
 	int status, step = SQLITE_DONE;
 
 	snprintf(sql, sizeof(sql),
-		 "DELETE FROM %1$s WHERE (%2$s) IN (SELECT %2$s FROM %1$s WHERE %3$s LIMIT %4$d)"
-		 " RETURNING ifnull((SELECT workspace FROM series s WHERE s.id=series_id),''),count",
-		 table, key, where, DELETE_ROWS);
+		 "DELETE FROM %1$s WHERE (%2$s) IN (SELECT %2$s FROM %1$s WHERE %3$s LIMIT %4$d) RETURNING %5$s,%6$s",
+		 dropping->table, dropping->key, dropping->where, DELETE_ROWS, dropping->workspace, dropping->count);
 	status = sqlite_prepare(upkeep->db, sql, false, &statement, upkeep->error);
 	if (status < 0)
 		return status;
@@ -129,7 +112,7 @@ static int packed_drop(struct upkeep *upkeep, const char *table, const char *key
 		count = (uint64_t)sqlite3_column_int64(statement, 1);
 		*removed += count;
 		if (whose && strcmp(whose, workspace) != 0) {
-			status = gap_write(upkeep, workspace, why, of_workspace);
+			status = gap_write(upkeep, workspace, dropping->why, of_workspace);
 			snprintf(workspace, sizeof(workspace), "%s", whose);
 			of_workspace = 0;
 		}
@@ -138,7 +121,30 @@ static int packed_drop(struct upkeep *upkeep, const char *table, const char *key
 	if (status == 0 && step != SQLITE_DONE)
 		return sqlite_fail(upkeep->db, upkeep->error, "retention");
 	upkeep->result->more |= rows == DELETE_ROWS;
-	return status < 0 ? status : gap_write(upkeep, workspace, why, of_workspace);
+	return status < 0 ? status : gap_write(upkeep, workspace, dropping->why, of_workspace);
+}
+
+// Rows of an entity.
+static int rows_drop(struct upkeep *upkeep, const char *table, const char *key, const char *where, uint64_t bound,
+		     const char *why, uint64_t *removed)
+{
+	const struct dropping dropping = {table, key, where, "workspace", "1", why};
+
+	return drop(upkeep, &dropping, bound, removed);
+}
+
+// Rows of packed points or steps: what was in them.
+static int packed_drop(struct upkeep *upkeep, const char *table, const char *key, const char *where, uint64_t bound,
+		       const char *why, uint64_t *removed)
+{
+	const struct dropping dropping = {table,
+					  key,
+					  where,
+					  "ifnull((SELECT workspace FROM series s WHERE s.id=series_id),'')",
+					  "count",
+					  why};
+
+	return drop(upkeep, &dropping, bound, removed);
 }
 
 static uint64_t older_than(const struct upkeep *upkeep, uint64_t age_s)
@@ -167,18 +173,91 @@ static int rollups_drop(struct upkeep *upkeep, int level, uint64_t age_s)
 // Entities whose last process ended long ago and that nothing is part of any more.
 static int aggregates_drop(struct upkeep *upkeep, uint64_t bound_ns)
 {
-	static const char *const tables[][2] = {
-		{"tasks", "run_id,id"}, {"tools", "id"}, {"samples", "id"}, {"containers", "id"}, {"runs", "id"},
+	static const char *const tables[][3] = {
+		{"tasks", "run_id,id", "tasks past their age"},
+		{"tools", "id", "tools past their age"},
+		{"samples", "id", "samples past their age"},
+		{"containers", "id", "containers past their age"},
+		{"runs", "id", "runs past their age"},
 	};
 	uint64_t removed = 0;
 	int status = 0;
 
 	for (size_t i = 0; status == 0 && bound_ns && i < sizeof(tables) / sizeof(tables[0]); i++)
 		status = rows_drop(upkeep, tables[i][0], tables[i][1], "ifnull(end_ns,start_ns)<?1 AND living=0",
-				   bound_ns, &removed);
+				   bound_ns, tables[i][2], &removed);
 	if (removed)
 		aggregates_forget(&upkeep->store->aggregates);
 	upkeep->result->aggregates_removed += removed;
+	return status;
+}
+
+// Points and steps of a run, container or process that went: nobody can ask for them. *ret_all: nothing is left.
+static int series_empty(struct upkeep *upkeep, uint64_t series_id, bool *ret_all)
+{
+	static const char why[] = "series of runs and containers past their age";
+	uint64_t points = 0, steps = 0;
+	int status = packed_drop(upkeep, "chunks", "series_id,minute", "series_id=?1", series_id, why, &points);
+
+	if (status == 0)
+		status = packed_drop(upkeep, "rollups", "level,series_id,span",
+				     "level IN (10,60,3600) AND series_id=?1", series_id, why, &steps);
+	upkeep->result->points_removed += points;
+	upkeep->result->rollups_removed += steps;
+	*ret_all = !points && !steps;
+	return status;
+}
+
+// The rows of series that have nothing any more, SERIES_ROWS of them looked at in a slice, all of them once an hour.
+static int series_drop(struct upkeep *upkeep, uint64_t bound_ns)
+{
+	static const char look[] =
+		"SELECT id,kind IN ('run','cgroup','cgroup_io','process') AND last_ns<?2"
+		" AND (kind<>'run' OR NOT EXISTS(SELECT 1 FROM runs r WHERE r.id=s.owner_id)),"
+		"NOT EXISTS(SELECT 1 FROM chunks c WHERE c.series_id=s.id)"
+		" AND NOT EXISTS(SELECT 1 FROM points p WHERE p.series_id=s.id)"
+		" AND NOT EXISTS(SELECT 1 FROM rollups o WHERE o.level=10 AND o.series_id=s.id)"
+		" AND NOT EXISTS(SELECT 1 FROM rollups o WHERE o.level=60 AND o.series_id=s.id)"
+		" AND NOT EXISTS(SELECT 1 FROM rollups o WHERE o.level=3600 AND o.series_id=s.id)"
+		" AND NOT EXISTS(SELECT 1 FROM stale t WHERE t.level=0 AND t.series_id=s.id)"
+		" FROM series s WHERE id>?1 ORDER BY id LIMIT ?3";
+	__attribute__((cleanup(cleanup_statement))) sqlite3_stmt *statement = NULL;
+	struct sqlite_store *store = upkeep->store;
+	int64_t empty[SERIES_ROWS];
+	size_t looked = 0, count = 0;
+	bool all = true;
+	int status;
+
+	if (upkeep->now_ns - store->series_swept_ns < SWEEP_NS && upkeep->now_ns >= store->series_swept_ns)
+		return 0;
+	status = sqlite_prepare(upkeep->db, look, false, &statement, upkeep->error);
+	if (status < 0)
+		return status;
+	sqlite3_bind_int64(statement, 1, store->series_at);
+	sqlite3_bind_int64(statement, 2, (sqlite3_int64)bound_ns);
+	sqlite3_bind_int64(statement, 3, SERIES_ROWS);
+	while (status == 0 && all && sqlite3_step(statement) == SQLITE_ROW) {
+		sqlite3_int64 id = sqlite3_column_int64(statement, 0);
+
+		looked++;
+		if (sqlite3_column_int(statement, 2))
+			empty[count++] = id;
+		else if (sqlite3_column_int(statement, 1))
+			status = series_empty(upkeep, (uint64_t)id, &all);
+		// What was not emptied whole is looked at again.
+		store->series_at = all ? id : id - 1;
+	}
+	sqlite3_reset(statement);
+	for (size_t i = 0; status == 0 && i < count; i++)
+		status = sqlite_runf(upkeep->db, upkeep->error, "DELETE FROM series WHERE id=%lld",
+				     (long long)empty[i]);
+	if (count)
+		series_forget(store);
+	upkeep->result->more |= !all || looked == SERIES_ROWS;
+	if (status == 0 && all && looked < SERIES_ROWS) {
+		store->series_at = -1;
+		store->series_swept_ns = upkeep->now_ns;
+	}
 	return status;
 }
 
@@ -192,10 +271,13 @@ int upkeep_retention(struct upkeep *upkeep)
 	if (bound_ns)
 		status = processes_drop(upkeep, bound_ns / 1000000000 / STORE_DAY_S, "processes past their age",
 					&dropped);
+	// What tells of a removal is a row a day, and stays.
 	if (status == 0 && bound_ns)
-		status = rows_drop(upkeep, "gaps", "id", "time_ns<?1", bound_ns, &(uint64_t){0});
+		status = rows_drop(upkeep, "gaps", "id", "time_ns<?1 AND room<>'retention'", bound_ns,
+				   "gaps past their age", &(uint64_t){0});
 	if (status == 0 && bound_ns)
-		status = rows_drop(upkeep, "events", "id", "time_ns<?1", bound_ns, &(uint64_t){0});
+		status = rows_drop(upkeep, "events", "id", "time_ns<?1", bound_ns, "events past their age",
+				   &(uint64_t){0});
 	bound_ns = older_than(upkeep, keep->points_s);
 	if (status == 0 && bound_ns)
 		status = packed_drop(upkeep, "chunks", "series_id,minute", "minute<?1", bound_ns / SERIES_MINUTE_NS,
@@ -206,7 +288,9 @@ int upkeep_retention(struct upkeep *upkeep)
 		status = rollups_drop(upkeep, 1, keep->rollup_1min_s);
 	if (status == 0)
 		status = rollups_drop(upkeep, 2, keep->rollup_1h_s);
-	return status < 0 ? status : aggregates_drop(upkeep, older_than(upkeep, keep->aggregates_s));
+	if (status == 0)
+		status = aggregates_drop(upkeep, older_than(upkeep, keep->aggregates_s));
+	return status < 0 ? status : series_drop(upkeep, older_than(upkeep, keep->aggregates_s));
 }
 
 static int bytes_used(struct upkeep *upkeep, uint64_t *ret_bytes)

@@ -526,6 +526,8 @@ static void test_ages(void **state)
 {
 	static const char *const levels[] = {"roll-ups of 10 s past their age", "roll-ups of 1 min past their age",
 					     "roll-ups of 1 h past their age"};
+	static const char *const whats[] = {"runs past their age", "tasks past their age", "tools past their age",
+					    "events past their age", "gaps past their age"};
 	uint64_t steps[3];
 	struct cases_batch b;
 	struct store *store;
@@ -574,6 +576,65 @@ static void test_ages(void **state)
 	keep_on_day(store, 13);
 	assert_int_equal(number(store, "SELECT count(*) FROM gaps WHERE room='ring'"), 0);
 	assert_int_equal(cases_count(store, ENTITY_EVENTS, "w"), 0);
+	// Nothing went untold, nothing is left of a series that has nothing.
+	for (size_t i = 0; i < sizeof(whats) / sizeof(whats[0]); i++)
+		assert_int_equal(gone(store, whats[i]), 1);
+	assert_int_equal(number(store, "SELECT count(*) FROM series"), 0);
+	assert_int_equal(number(store, "SELECT count(*) FROM gaps WHERE room<>'retention'"), 0);
+	keep_on_day(store, 40);
+	assert_true(gone(store, "points past their age") >= 9000);
+	cases_host_samples(store, 3004, 0, 100);
+	assert_int_equal(number(store, "SELECT count(*) FROM series"), 3);
+	store_close(store);
+}
+
+// What a run that went has left in series goes with it; that of a run that stays stays.
+static void test_series_of_runs(void **state)
+{
+	struct cases_batch b;
+	struct store *store;
+
+	(void)state;
+	keep = (struct store_retention){.aggregates_s = 3 * 86400};
+	store = cases_open(0);
+	many_on_day(store, 0, 1, 100);
+	cases_begin(&b, "w", "host-1", 7, 101);
+	cases_addf(&b,
+		   "{\"kind\":\"process\",\"time_ns\":%llu,\"host\":\"h\",\"boot\":\"b\",\"pid\":9,\"start_ns\":%llu,"
+		   "\"end_ns\":%llu,\"start_boot_ns\":9,\"comm\":\"x\",\"cpu_ns\":5,\"run\":\"late\"}",
+		   (unsigned long long)(CASES_START + 300000 * CASES_SECOND),
+		   (unsigned long long)(CASES_START + 299990 * CASES_SECOND),
+		   (unsigned long long)(CASES_START + 300000 * CASES_SECOND));
+	cases_write(store, &b);
+	assert_int_equal(number(store, "SELECT count(*) FROM series WHERE kind='run'"), 2);
+	keep_on_day(store, 5);
+	assert_int_equal(cases_count(store, ENTITY_RUNS, "w"), 1);
+	assert_int_equal(number(store, "SELECT count(*) FROM series WHERE kind='run'"), 1);
+	assert_int_equal(number(store, "SELECT count(*) FROM chunks WHERE series_id NOT IN (SELECT id FROM series)"), 0);
+	assert_int_equal(number(store, "SELECT count(*) FROM rollups WHERE series_id NOT IN (SELECT id FROM series)"), 0);
+	assert_true(gone(store, "series of runs and containers past their age") > 0);
+	store_close(store);
+}
+
+static void test_mode(void **state)
+{
+	static const char *const names[] = {"lake.db", "lake.db-wal", "lake.db-shm"};
+	struct store *store = cases_open(0);
+	char path[100];
+	struct stat info;
+
+	(void)state;
+	for (size_t i = 0; i < 3; i++) {
+		snprintf(path, sizeof(path), "%s/0/%s", directory, names[i]);
+		assert_int_equal(stat(path, &info), 0);
+		assert_int_equal(info.st_mode & 0777, 0600);
+	}
+	store_close(store);
+	snprintf(path, sizeof(path), "%s/0/lake.db", directory);
+	assert_int_equal(chmod(path, 0644), 0);
+	store = cases_open(0);
+	assert_int_equal(stat(path, &info), 0);
+	assert_int_equal(info.st_mode & 0777, 0640);
 	store_close(store);
 }
 
@@ -611,6 +672,7 @@ int main(void)
 		cmocka_unit_test_setup(test_full, fresh),      cmocka_unit_test_setup(test_versions, fresh),
 		cmocka_unit_test_setup(test_backup, fresh),    cmocka_unit_test_setup(test_damage, fresh),
 		cmocka_unit_test_setup(test_retention, fresh), cmocka_unit_test_setup(test_cap, fresh),
+		cmocka_unit_test_setup(test_mode, fresh),      cmocka_unit_test_setup(test_series_of_runs, fresh),
 		cmocka_unit_test_setup(test_ages, fresh),      cmocka_unit_test_setup(test_greatest, fresh),
 		cmocka_unit_test_setup(test_killed_at_each_statement, fresh),
 	};

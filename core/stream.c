@@ -23,6 +23,7 @@
 #define LOOK_MS 500 // how often an idle streamer looks for new records
 #define REPORT_NS (5 * NS_PER_S) // when nothing changes
 #define REPORT_NEWS_NS (200 * NS_PER_MS)
+#define INTERVAL_MAX_NS (30 * NS_PER_S) // who posts more seldom tries again as often as this
 #define READ_PAUSE_NS (2 * NS_PER_MS) // doubled before each attempt
 
 enum {
@@ -41,7 +42,8 @@ struct streamer {
 	struct stream_gather gather;
 	struct stream_batch batch;
 	struct spool_cursor cursor;
-	uint64_t opened_ns; // when the batch was begun
+	uint64_t opened_ns, age_ns; // when the batch was begun; at what age it is sent
+	uint64_t posted_ns, interval_ns; // when a batch was last sent first; what usually lies between two; 0: unknown
 	uint64_t stop_ns; // the latest end; 0 nobody asked
 	unsigned int attempts; // failed in a row
 	unsigned int refused; // equal refusals in a row of the batch
@@ -125,14 +127,31 @@ static void rest(struct streamer *streamer, uint64_t ns)
 	}
 }
 
-static uint64_t pause_ns(struct streamer *streamer, const struct stream_answer *answer)
+static uint64_t random_number(void)
 {
 	uint64_t random = 0;
 
 	if (getrandom(&random, sizeof(random), GRND_NONBLOCK) != sizeof(random))
 		random = clock_boot_ns() * 6364136223846793005ULL;
-	return stream_pause_ns(streamer->attempts, streamer->setup->options->retry_limit_ns,
-			       answer && answer->has_retry_after ? answer->retry_after_ns : 0, random);
+	return random;
+}
+
+static uint64_t pause_ns(struct streamer *streamer, const struct stream_answer *answer)
+{
+	return stream_pause_ns(streamer->attempts, streamer->interval_ns, streamer->setup->options->retry_limit_ns,
+			       answer && answer->has_retry_after ? answer->retry_after_ns : 0, random_number());
+}
+
+// Batches that follow at once, since more has gathered than one holds, say nothing of what is usual.
+static void interval_note(struct streamer *streamer)
+{
+	uint64_t now_ns = clock_boot_ns(), gap_ns = now_ns - streamer->posted_ns;
+
+	if (streamer->posted_ns && gap_ns >= streamer->setup->options->batch_age_ns / 2) {
+		gap_ns = gap_ns < INTERVAL_MAX_NS ? gap_ns : INTERVAL_MAX_NS;
+		streamer->interval_ns = streamer->interval_ns ? (3 * streamer->interval_ns + gap_ns) / 4 : gap_ns;
+	}
+	streamer->posted_ns = now_ns;
 }
 
 // Texts of libcurl hold how many milliseconds it took.
@@ -166,6 +185,7 @@ __attribute__((format(printf, 3, 4))) static void fail(struct streamer *streamer
 	report->http_status = answer ? answer->status : 0;
 	report->failures++;
 	streamer->attempts++;
+	streamer->posted_ns = 0; // what is sent after it is not sent at its usual time
 	streamer->failed_before = streamer->news = true;
 	if (!told)
 		stream_tell(streamer->setup, true, "%s: %s", streamer->origin, text);
@@ -475,12 +495,14 @@ static bool batch_ready(struct streamer *streamer)
 		seek(streamer, streamer->cursor.acked + 1);
 		return false;
 	}
-	if (!was_open)
+	if (!was_open) {
 		streamer->opened_ns = clock_boot_ns();
+		streamer->age_ns = stream_age_ns(streamer->setup->options->batch_age_ns, random_number());
+	}
 	if (!batch->open || (batch->records == 0 && batch->holes == 0))
 		return false;
 	if (result == 0 && !streamer->setup->once && !stopping(streamer) &&
-	    clock_boot_ns() - streamer->opened_ns < streamer->setup->options->batch_age_ns)
+	    clock_boot_ns() - streamer->opened_ns < streamer->age_ns)
 		return false;
 	result = stream_batch_close(batch);
 	if (result < 0) {
@@ -495,6 +517,8 @@ static void send_batch(struct streamer *streamer)
 	struct stream_answer answer;
 
 	report_send(streamer, STREAM_SENDING);
+	if (!streamer->attempts)
+		interval_note(streamer);
 	stream_http_post(streamer->http, &streamer->identity, &streamer->batch, streamer->batch.first - 1, &answer);
 	if (!answer.stopped)
 		answered(streamer, &answer);

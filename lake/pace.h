@@ -10,10 +10,12 @@
 
 struct pace {
 	uint64_t batches_per_s, bytes_per_s; // of bodies as they are sent
+	uint64_t usual_per_s; // batches that come in a usual second: follows what is stored, downwards over ten minutes
 	uint64_t window_ns; // when what is being counted began
 	uint64_t batches, bytes; // since
 	bool rested; // there was a moment in it with nothing to do
 	uint64_t slot_ns; // the next time that nobody was given
+	uint64_t carry_ns; // seconds are whole: what the times given so far lack
 };
 
 enum {
@@ -30,5 +32,6 @@ void pace_note(struct pace *pace, uint64_t now_ns, uint64_t batches, uint64_t by
 // is stored within a second, so that the small ones of hosts that keep up need not wait for those that catch up.
 bool pace_allows(const struct pace *pace, uint64_t bytes, uint64_t waiting_bytes);
 
-// Seconds after which a batch of so many bytes should come back, from 1 to 300.
+// Seconds after which a batch of so many bytes should come back, from 1 to 300. However fast the store is, no more come
+// back in a second than a part of those that usually come, which are there besides.
 unsigned int pace_retry_s(struct pace *pace, uint64_t now_ns, uint64_t bytes, uint64_t waiting_bytes);

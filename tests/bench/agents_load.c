@@ -232,7 +232,8 @@ static uint64_t pause_ns(struct agent *agent, uint64_t retry_after_ns)
 	uint64_t random;
 
 	randombytes_buf(&random, sizeof(random));
-	return stream_pause_ns(agent->attempts++, options.retry_limit_s * S, retry_after_ns, random);
+	return stream_pause_ns(agent->attempts++, options.interval_ms * MS, options.retry_limit_s * S, retry_after_ns,
+			       random);
 }
 
 static void fail(struct agent *agent)

@@ -254,13 +254,10 @@ static int certificate_get(struct datalake *datalake)
 static int store_get(struct datalake *datalake)
 {
 	const struct datalake_options *options = &datalake->options;
-	const uint64_t second = 1000000000;
 	const struct store_options store_options = {
 		.create = true,
-		.retention = {.processes_s = options->keep_processes_ns / second,
-			      .points_s = options->keep_points_ns / second,
-			      .aggregates_s = options->keep_runs_ns / second,
-			      .bytes_max = options->store_bytes},
+		.retention = datalake_retention(options),
+		.upkeep_aside = true,
 	};
 	struct store_error why = {0};
 	int result = store_open(options->store, &store_options, &datalake->store, &why);

@@ -4,6 +4,7 @@
 
 #include "cli/command.h"
 #include "core/config.h"
+#include "lake/store.h"
 
 struct datalake_options {
 	char **listen;
@@ -31,6 +32,9 @@ extern const struct option_spec datalake_option_specs[];
 // Reads file (or TRACER_DATALAKE_CONFIG, or the default one) and TRACER_DATALAKE_*. EXIT_OK or an exit code, with the
 // reason printed. The flags were set before.
 int datalake_config_read(struct args *args, struct config *config, const char *file);
+
+// What is kept for how long, for whoever opens the store to write.
+struct store_retention datalake_retention(const struct datalake_options *options);
 
 // The directory behind "sqlite:DIR", else NULL.
 const char *datalake_store_directory(const struct datalake_options *options);

@@ -41,12 +41,13 @@ int datalake_migrate(struct args *args, struct datalake_options *options)
 	struct telling telling = {.terminal = isatty(STDERR_FILENO)};
 	const struct migrate_hooks hooks = {.progress = progress, .difference = difference, .data = &telling};
 	const char *from = datalake_flags.from ? datalake_flags.from : options->store;
+	const struct store_retention keep = datalake_retention(options);
 	struct store_error why = {0};
 	int result;
 
 	if (args->operand_count != 1 || !datalake_flags.to)
 		return args_usage(args, "migrate takes --to clickhouse://USER@HOST:PORT/DATABASE and --from STORE");
-	result = migrate_lake(from, datalake_flags.to, &hooks, &why);
+	result = migrate_lake(from, datalake_flags.to, &keep, &hooks, &why);
 	if (telling.terminal)
 		fprintf(stderr, "\r\033[K");
 	if (result < 0) {

@@ -318,6 +318,16 @@ int datalake_become_owner(struct datalake_options *options)
 	return 0;
 }
 
+struct store_retention datalake_retention(const struct datalake_options *options)
+{
+	const uint64_t second = 1000000000;
+
+	return (struct store_retention){.processes_s = options->keep_processes_ns / second,
+					.points_s = options->keep_points_ns / second,
+					.aggregates_s = options->keep_runs_ns / second,
+					.bytes_max = options->store_bytes};
+}
+
 void datalake_url(const struct datalake_options *options, char *out, size_t size)
 {
 	const char *address = options->listen && options->listen[0] ? options->listen[0] : "127.0.0.1:7070";

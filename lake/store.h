@@ -38,6 +38,9 @@ struct store_options {
 	bool read_only; // for readers on a store that another process writes; write, put and maintenance are refused
 	bool create; // make it when it is not there
 	uint64_t cache_bytes; // 0: a default
+	// Upkeep that waits for another machine is done by a thread of the store's own: store_maintain() returns at
+	// once and tells of what was done since.
+	bool upkeep_aside;
 };
 
 struct store;

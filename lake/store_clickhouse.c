@@ -17,6 +17,7 @@ static void clickhouse_close(struct store *base)
 
 	if (!store)
 		return;
+	clickhouse_thread_free(store->thread);
 	clickhouse_http_free(store->http);
 	clickhouse_cursors_forget(store);
 	buf_free(&store->ca);

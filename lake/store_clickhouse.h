@@ -33,12 +33,14 @@
 #include "lake/store_clickhouse_http.h"
 
 enum {
-	CLICKHOUSE_SCHEMA_VERSION = 2,
+	CLICKHOUSE_SCHEMA_VERSION = 3,
 	CLICKHOUSE_CLAIM = 64, // batch numbers that one entry of the chain gives
 	CLICKHOUSE_ROW_BITS = 20, // of a row's id that count within its batch
 	CLICKHOUSE_BATCH_ROWS = 1 << CLICKHOUSE_ROW_BITS,
 	CLICKHOUSE_VOID_S = 1800, // age at which a batch number may not be published any more
 	CLICKHOUSE_REMOVE_S = 3600, // age at which its rows may be removed
+	CLICKHOUSE_TTL_SLACK_S = 7 * STORE_DAY_S, // by which the TTL of tables is later than what is kept
+	CLICKHOUSE_REMOVALS = 22, // kinds of rows that retention tells apart
 	CLICKHOUSE_FOLD_BATCHES = 16, // so many batches at least become a fold
 	CLICKHOUSE_NOTE = 4096, // places of the chain that a round of upkeep leaves unnoted when it has nothing to do
 };
@@ -77,6 +79,13 @@ struct clickhouse_fold {
 	uint64_t ready_ns; // CLOCK_BOOTTIME
 };
 
+// Steps of a level that were rolled up anew and whose older versions are still there. version 0: none.
+struct clickhouse_again {
+	uint64_t from_ns, to_ns, version;
+};
+
+struct clickhouse_thread;
+
 struct clickhouse_store {
 	struct store store;
 	struct clickhouse_url url;
@@ -93,6 +102,11 @@ struct clickhouse_store {
 	size_t cursor_count, cursor_room;
 	uint64_t maintained_ns, rolled_ns, bytes;
 	struct clickhouse_fold fold;
+	struct clickhouse_again again[3]; // by level of roll-ups
+	uint64_t deleted_s[CLICKHOUSE_REMOVALS]; // retention: up to when rows were deleted
+	uint64_t series_swept_s;
+	bool retention_more;
+	struct clickhouse_thread *thread; // NULL: not begun
 };
 
 struct clickhouse_reader {
@@ -216,6 +230,32 @@ int clickhouse_fold_remove(struct clickhouse_store *store, struct store_error *e
 // Removes the rows of a table whose number in column is among those that query gives, and says how many those were.
 int clickhouse_remove_by(struct clickhouse_store *store, const char *table, const char *column, const char *query,
 			 size_t *ret_count, struct store_error *error);
+
+// ---- retention ------------------------------------------------------------------------------------------------------
+
+enum clickhouse_keep { // in the order of enum of in lake/store_clickhouse_retention.c
+	CLICKHOUSE_KEEP_PROCESSES,
+	CLICKHOUSE_KEEP_POINTS,
+	CLICKHOUSE_KEEP_10S,
+	CLICKHOUSE_KEEP_1MIN,
+	CLICKHOUSE_KEEP_1H,
+	CLICKHOUSE_KEEP_AGGREGATES,
+};
+// For how long rows are kept at least, by the policy and by what the store needs them for. 0: for ever.
+uint64_t clickhouse_keep_s(const struct store_retention *keep, enum clickhouse_keep which);
+// Counts and removes what is too old or too much (store->bytes), as of now. ret_more: call again soon.
+int clickhouse_retention(struct clickhouse_store *store, uint64_t now_ns, bool *ret_more, struct store_error *error);
+
+// ---- upkeep -----------------------------------------------------------------------------------------------
+
+// What is due, however long it takes.
+int clickhouse_upkeep(struct clickhouse_store *store, uint64_t now_ns, struct store_upkeep *ret_upkeep,
+		      struct store_error *error);
+// The same by a thread that has a connection of its own, as another instance would do it, so that no batch waits for
+// it. At once; what comes out is of rounds that ended since, and an error is told once.
+int clickhouse_thread_ask(struct clickhouse_store *store, uint64_t now_ns, struct store_upkeep *ret_upkeep,
+			  struct store_error *error);
+void clickhouse_thread_free(struct clickhouse_thread *thread); // takes NULL; breaks off what is under way
 
 // ---- living processes -----------------------------------------------------------------------------------------------
 

@@ -32,6 +32,7 @@ struct clickhouse_http {
 	struct buf problem;
 	long code; // X-ClickHouse-Exception-Code; 0: none
 	int stopped; // what body returned
+	const atomic_bool *stop; // NULL: nobody breaks it off
 };
 
 int clickhouse_fail(struct store_error *error, int code, const char *format, ...)
@@ -86,6 +87,22 @@ static size_t on_body(char *bytes, size_t size, size_t count, void *context)
 		return length;
 	http->stopped = http->request->body(http->request->context, bytes, length);
 	return http->stopped ? CURL_WRITEFUNC_ERROR : length;
+}
+
+static int on_progress(void *context, curl_off_t a, curl_off_t b, curl_off_t c, curl_off_t d)
+{
+	struct clickhouse_http *http = context;
+
+	(void)a;
+	(void)b;
+	(void)c;
+	(void)d;
+	return *http->stop;
+}
+
+void clickhouse_http_stop_by(struct clickhouse_http *http, const atomic_bool *stop)
+{
+	http->stop = stop;
 }
 
 static void start_curl(void)
@@ -236,6 +253,11 @@ static void set_up(struct clickhouse_http *http, const struct clickhouse_request
 	curl_easy_setopt(curl, CURLOPT_WRITEDATA, http);
 	curl_easy_setopt(curl, CURLOPT_HEADERFUNCTION, on_header);
 	curl_easy_setopt(curl, CURLOPT_HEADERDATA, http);
+	if (http->stop) {
+		curl_easy_setopt(curl, CURLOPT_NOPROGRESS, 0L);
+		curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, on_progress);
+		curl_easy_setopt(curl, CURLOPT_XFERINFODATA, http);
+	}
 }
 
 // What an exception of ClickHouse is to a caller (ErrorCodes.cpp of ClickHouse has the numbers).

@@ -3,6 +3,7 @@
 // as a typed parameter ({name:Type} in the query), never as part of the query. The password is sent and shown nowhere.
 #pragma once
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -63,6 +64,9 @@ void clickhouse_setting(struct clickhouse_request *request, const char *name, co
 struct clickhouse_http;
 int clickhouse_http_new(const struct clickhouse_url *url, struct clickhouse_http **ret_http);
 void clickhouse_http_free(struct clickhouse_http *http); // takes NULL
+// Once *stop is true, what is under way ends within about a second, and what begins at once, with -EAGAIN. stop
+// outlives http.
+void clickhouse_http_stop_by(struct clickhouse_http *http, const atomic_bool *stop);
 
 // 0, what body returned, or -errno with a sentence. -EAGAIN: no answer, so whether it was done is unknown.
 int clickhouse_http_run(struct clickhouse_http *http, const struct clickhouse_request *request,

@@ -447,9 +447,10 @@ static int move_all(struct moving *moving)
 	return err;
 }
 
-int migrate_lake(const char *from, const char *to, const struct migrate_hooks *hooks, struct store_error *error)
+int migrate_lake(const char *from, const char *to, const struct store_retention *keep,
+		 const struct migrate_hooks *hooks, struct store_error *error)
 {
-	const struct store_options reading = {.read_only = true}, writing = {.create = true};
+	const struct store_options reading = {.read_only = true}, writing = {.create = true, .retention = *keep};
 	struct moving moving = {.hooks = hooks, .error = error, .now_s = (uint64_t)time(NULL)};
 	struct store *source = NULL, *target = NULL;
 	struct store_reader *target_reader = NULL;

@@ -24,6 +24,7 @@ struct rolling {
 	uint64_t before_upto, before_ns; // how far the last one went
 	uint64_t now_s, batch, inserts, steps;
 	struct buf rows;
+	struct clickhouse_again again; // what this pass makes anew
 	// The series being folded.
 	uint64_t owner_id, series_id;
 	char label[512], workspace[128];
@@ -115,6 +116,13 @@ static int take_step(struct rolling *rolling)
 		return 0;
 	rolling->fold.open = false;
 	rolling->steps++;
+	if (rollup.time_ns < rolling->before_ns) {
+		struct clickhouse_again *again = &rolling->again;
+
+		again->from_ns = again->version && again->from_ns < rollup.time_ns ? again->from_ns : rollup.time_ns;
+		again->to_ns = again->to_ns > rollup.time_ns ? again->to_ns : rollup.time_ns;
+		again->version = rolling->upto;
+	}
 	clickhouse_put_rollup(&rolling->rows, &rollup, rolling->now_s, rolling->batch);
 	return rolling->rows.length > SEND_BYTES ? send(rolling) : buf_error(&rolling->rows);
 }
@@ -293,6 +301,16 @@ static int publish(struct rolling *rolling)
 	return err < 0 ? err : 0;
 }
 
+static void note_again(struct clickhouse_again *all, const struct clickhouse_again *again)
+{
+	if (!all->version) {
+		*all = *again;
+		return;
+	}
+	all->from_ns = all->from_ns < again->from_ns ? all->from_ns : again->from_ns;
+	all->to_ns = all->to_ns > again->to_ns ? all->to_ns : again->to_ns;
+}
+
 static int roll_level(struct rolling *rolling, uint64_t now_ns)
 {
 	const struct series_level *level = &series_levels[rolling->level];
@@ -321,7 +339,11 @@ static int roll_level(struct rolling *rolling, uint64_t now_ns)
 		if (kinds >> kind & 1)
 			err = roll_kind(rolling);
 	}
-	return err ? err : publish(rolling);
+	if (!err)
+		err = publish(rolling);
+	if (!err && rolling->again.version)
+		note_again(&store->again[rolling->level], &rolling->again);
+	return err;
 }
 
 int clickhouse_rollup(struct clickhouse_store *store, uint64_t now_ns, struct store_error *error)
@@ -335,6 +357,7 @@ int clickhouse_rollup(struct clickhouse_store *store, uint64_t now_ns, struct st
 	for (int level = 0; !err && level < SERIES_LEVELS; level++) {
 		rolling->level = level;
 		rolling->inserts = 0;
+		memset(&rolling->again, 0, sizeof(rolling->again));
 		buf_reset(&rolling->rows);
 		err = roll_level(rolling, now_ns);
 	}

@@ -228,14 +228,17 @@ static void indices(struct writer *writer, const char *text)
 		buf_append_string(writer->out, text);
 }
 
-// As ClickHouse itself writes it, so that it can be compared. Empty: rows stay.
-static void ttl_text(char *text, size_t size, uint64_t keep_s, const char *where)
+// As ClickHouse itself writes it, so that it can be compared. Empty: rows stay. Upkeep counts and removes what is older
+// than it is kept (lake/store_clickhouse_retention.c); a TTL stands behind it.
+static void ttl_text(char *text, size_t size, const struct store_retention *retention, enum clickhouse_keep which,
+		     const char *where)
 {
+	uint64_t keep_s = clickhouse_keep_s(retention, which);
 	size_t used = strlen(text);
 
 	if (keep_s)
 		snprintf(text + used, size - used, "%sreceived + toIntervalSecond(%" PRIu64 ")%s", used ? ", " : "",
-			 keep_s, where);
+			 keep_s + CLICKHOUSE_TTL_SLACK_S, where);
 }
 
 static void keep(struct writer *writer, const char *ttl)
@@ -287,12 +290,18 @@ static void end_with(struct writer *writer, const char *order, const char *parti
 	buf_append(writer->out, "", 1);
 }
 
-static void end(struct writer *writer, const char *order, const char *partition, uint64_t keep_s)
+static void end(struct writer *writer, const char *order)
 {
-	char ttl[96] = "";
+	end_with(writer, order, "", "");
+}
 
-	ttl_text(ttl, sizeof(ttl), keep_s, "");
-	end_with(writer, order, partition, ttl);
+// Rows that go by their arrival.
+static void end_by_month(struct writer *writer, const char *order, enum clickhouse_keep which, const char *where)
+{
+	char ttl[160] = "";
+
+	ttl_text(ttl, sizeof(ttl), writer->retention, which, where);
+	end_with(writer, order, "toYYYYMM(received)", ttl);
 }
 
 static void arrival(struct writer *writer)
@@ -320,7 +329,7 @@ static void chain_table(struct writer *writer)
 	column(writer, "upto", "UInt64", "");
 	column(writer, "after", "UInt64", "");
 	column(writer, "written", "DateTime64(3, 'UTC') DEFAULT now64(3)", "");
-	end(writer, "n", "", 0);
+	end(writer, "n");
 }
 
 static void row_table(struct writer *writer, enum schema_entity_id id, const char *name, const char *order)
@@ -335,7 +344,8 @@ static void row_table(struct writer *writer, enum schema_entity_id id, const cha
 			", INDEX by_process process_id TYPE bloom_filter(0.01) GRANULARITY 4, INDEX by_id id TYPE "
 			"minmax GRANULARITY 1, INDEX by_batch batch TYPE minmax GRANULARITY 1");
 	}
-	end(writer, order, "toYYYYMM(received)", writer->retention->processes_s);
+	// What tells of a removal stays.
+	end_by_month(writer, order, CLICKHOUSE_KEEP_PROCESSES, id == ENTITY_GAPS ? " WHERE room != 'retention'" : "");
 }
 
 static void part_table(struct writer *writer, enum schema_entity_id id)
@@ -348,7 +358,7 @@ static void part_table(struct writer *writer, enum schema_entity_id id)
 	columns(writer, id);
 	column(writer, "at", "UInt64", " CODEC(ZSTD(1))");
 	column(writer, "open_id", "UInt64", " CODEC(ZSTD(1))");
-	end(writer, order, "", 0);
+	end(writer, order);
 }
 
 static void points_table(struct writer *writer, enum series_kind kind)
@@ -372,7 +382,7 @@ static void points_table(struct writer *writer, enum series_kind kind)
 	arrival(writer);
 	indices(writer,
 		", INDEX by_batch batch TYPE minmax GRANULARITY 1, INDEX by_time time_ns TYPE minmax GRANULARITY 1");
-	end(writer, "owner_id, label, time_ns", "toYYYYMM(received)", writer->retention->points_s);
+	end_by_month(writer, "owner_id, label, time_ns", CLICKHOUSE_KEEP_POINTS, "");
 }
 
 // A step of a series. The arrays have a place for each metric of its kind, in the order of lake/schema.c; those that a
@@ -397,9 +407,9 @@ static void rollup_table(struct writer *writer)
 	column(writer, "most", "Array(UInt64)", " CODEC(ZSTD(1))");
 	column(writer, "covered", "Array(UInt64)", " CODEC(ZSTD(1))");
 	arrival(writer);
-	ttl_text(ttl, sizeof(ttl), retention->rollup_10s_s, " WHERE level_s = 10");
-	ttl_text(ttl, sizeof(ttl), retention->rollup_1min_s, " WHERE level_s = 60");
-	ttl_text(ttl, sizeof(ttl), retention->rollup_1h_s, " WHERE level_s = 3600");
+	ttl_text(ttl, sizeof(ttl), retention, CLICKHOUSE_KEEP_10S, " WHERE level_s = 10");
+	ttl_text(ttl, sizeof(ttl), retention, CLICKHOUSE_KEEP_1MIN, " WHERE level_s = 60");
+	ttl_text(ttl, sizeof(ttl), retention, CLICKHOUSE_KEEP_1H, " WHERE level_s = 3600");
 	end_with(writer, "owner_id, kind, level_s, label, time_ns", "", ttl);
 }
 
@@ -411,7 +421,17 @@ static void rolled_table(struct writer *writer)
 	column(writer, "upto", "UInt64", "");
 	column(writer, "over_ns", "UInt64", "");
 	arrival(writer);
-	end(writer, "level_s, upto", "", 0);
+	end(writer, "level_s, upto");
+}
+
+// Below which moment of arrival rows are counted as gone.
+static void retention_table(struct writer *writer)
+{
+	begin(writer, "retention", "_state");
+	column(writer, "what", "LowCardinality(String)", "");
+	column(writer, "upto", "UInt64", "");
+	arrival(writer);
+	end(writer, "what, upto");
 }
 
 // How far a move from another store has come: written with the rows it brought, so that both are there or neither.
@@ -422,7 +442,7 @@ static void migrate_table(struct writer *writer)
 	column(writer, "position", "String", "");
 	column(writer, "received", "DateTime('UTC')", "");
 	column(writer, "batch", "UInt64", "");
-	end(writer, "batch", "", 0);
+	end(writer, "batch");
 }
 
 static void all_tables(struct writer *writer)
@@ -434,6 +454,7 @@ static void all_tables(struct writer *writer)
 	row_table(writer, ENTITY_EVENTS, "events_rows", "workspace, time_ns, id");
 	rollup_table(writer);
 	rolled_table(writer);
+	retention_table(writer);
 	migrate_table(writer);
 	for (int kind = 0; kind < SERIES_KIND_END; kind++)
 		points_table(writer, (enum series_kind)kind);

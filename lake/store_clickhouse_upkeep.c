@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lake, ClickHouse: rounds of upkeep. What dead and beaten instances left behind is removed, and so are rows of living
 // processes that a later one replaced. Neither was ever seen, or is seen any more, by a reader, so when it happens does
-// not matter.
-// Retention is ClickHouse's own work (TTL). Several instances may do this at once.
+// not matter. Several instances may do this at once.
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -123,15 +122,22 @@ static int bytes_of(struct clickhouse_http *http, uint64_t *ret_bytes, struct st
 	return err;
 }
 
-int clickhouse_maintain(struct store *base, uint64_t now_ns, struct store_upkeep *ret_upkeep, struct store_error *error)
+static int round_of(struct clickhouse_store *store, struct store_error *error)
 {
-	struct clickhouse_store *store = (struct clickhouse_store *)base;
+	int err = remove_replaced(store, error);
+
+	if (!err)
+		err = remove_unpublished(store, error);
+	return err ? err : clickhouse_fold_remove(store, error);
+}
+
+int clickhouse_upkeep(struct clickhouse_store *store, uint64_t now_ns, struct store_upkeep *ret_upkeep,
+		      struct store_error *error)
+{
 	struct store_upkeep upkeep = {0};
 	bool due = now_ns - store->maintained_ns >= ROUND_NS || now_ns < store->maintained_ns;
 	int err = 0;
 
-	if (store->options.read_only)
-		return clickhouse_fail(error, -EROFS, "the store was opened for reading");
 	if (now_ns - store->rolled_ns >= ROLLUP_NS || now_ns < store->rolled_ns) {
 		store->rolled_ns = now_ns;
 		err = clickhouse_rollup(store, now_ns, error);
@@ -140,11 +146,13 @@ int clickhouse_maintain(struct store *base, uint64_t now_ns, struct store_upkeep
 		err = clickhouse_fold(store, due, &upkeep.more, error);
 	if (!err && due) {
 		store->maintained_ns = now_ns;
-		err = remove_replaced(store, error);
+		err = round_of(store, error);
+	}
+	if (!err && (due || store->retention_more)) {
+		store->retention_more = false;
+		err = bytes_of(store->http, &store->bytes, error);
 		if (!err)
-			err = remove_unpublished(store, error);
-		if (!err)
-			err = clickhouse_fold_remove(store, error);
+			err = clickhouse_retention(store, now_ns, &store->retention_more, error);
 		if (!err)
 			err = bytes_of(store->http, &store->bytes, error);
 	}
@@ -152,9 +160,20 @@ int clickhouse_maintain(struct store *base, uint64_t now_ns, struct store_upkeep
 		store->head = 0;
 		return err;
 	}
+	upkeep.more |= store->retention_more;
 	upkeep.bytes = store->bytes;
 	*ret_upkeep = upkeep;
 	return 0;
+}
+
+int clickhouse_maintain(struct store *base, uint64_t now_ns, struct store_upkeep *ret_upkeep, struct store_error *error)
+{
+	struct clickhouse_store *store = (struct clickhouse_store *)base;
+
+	if (store->options.read_only)
+		return clickhouse_fail(error, -EROFS, "the store was opened for reading");
+	return store->options.upkeep_aside ? clickhouse_thread_ask(store, now_ns, ret_upkeep, error)
+					   : clickhouse_upkeep(store, now_ns, ret_upkeep, error);
 }
 
 // ---- health -----------------------------------------------------------------------------------------------

@@ -78,7 +78,7 @@ def clickhouse(tmp_path_factory):
 
 def writer(*arguments, **options):
     return subprocess.Popen([UNIT / "clickhouse_writer", *map(str, arguments)], stdout=subprocess.PIPE, text=True,
-                            env=ENVIRONMENT, **options)
+                            **{"env": ENVIRONMENT, **options})
 
 
 def write(url, *arguments):

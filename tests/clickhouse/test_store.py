@@ -177,6 +177,10 @@ def test_migrate(clickhouse, tmp_path):
         assert here[entity] == there[entity], entity
     assert here["processes"]["rows"] == expected(203)["rows"] and here["runs"]["living"] == 1
     assert migrate(source, url).returncode == 0
+    # The tables are to keep what the server keeps (90 d of processes, 7 d of points), not everything.
+    ttl = clickhouse.query("SELECT name, extract(engine_full, 'toIntervalSecond.([0-9]+)') FROM system.tables WHERE database = "
+                           f"'{re.search('/(db[0-9]+)', url).group(1)}' AND name IN ('processes_rows', 'points_host') ORDER BY name")
+    assert ttl.split() == ["points_host", str(14 * 86400), "processes_rows", str(97 * 86400)]
     write(url, "w", "host-1", 204, 250, 50)
     assert_exact(url, 250)
     refused = migrate(source, url)

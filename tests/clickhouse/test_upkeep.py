@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from harness.posting import Lake
 from tests.clickhouse.conftest import write, writer
 from tests.clickhouse.test_store import assert_exact
 
@@ -118,4 +119,32 @@ def test_roll_ups(clickhouse):
                       f"WHERE kind = 'host' AND level_s = {level} GROUP BY owner_id, label, time_ns)") <= points
     write(url, "w", "host-1", 601, 700, 100)
     maintain(url)
-    assert number(clickhouse, url, steps) >= first
+    # The same steps again, with what came since: the older versions go.
+    assert number(clickhouse, url, steps) == first
+    assert number(clickhouse, url, "SELECT count() FROM (SELECT 1 FROM @rollup_steps GROUP BY owner_id, kind, level_s, label, "
+                  "time_ns HAVING count() > 1)") == 0
+    sums = "SELECT sum(counts[2]) FROM @rollup_steps WHERE kind = 'host' AND level_s = 10"
+    # Of a counter: the first point is no rise.
+    assert number(clickhouse, url, sums) == number(clickhouse, url, "SELECT count() FROM @points_host") - 1
+
+
+def test_no_batch_waits_for_upkeep(clickhouse, tmp_path):
+    """A statement of upkeep that does not come to its end keeps nobody from storing, nor the datalake from stopping."""
+    url = clickhouse.database()
+    record = {"kind": "process", "time_ns": 1700000000000000500, "host": "h", "boot": "b", "ppid": 1,
+              "start_ns": 1700000000000000000, "end_ns": 1700000000000000500, "comm": "x", "cpu_ns": 5}
+    step = "SELECT max.upto., max.over_ns. FROM rollup_state"
+    clickhouse.fault()
+    clickhouse.fault(match=step, when="before", action="hang", times=100)
+    with Lake(tmp_path, store=url) as lake:
+        agent = lake.agent()
+        deadline = time.monotonic() + 60
+        sent = 0
+        while not any(re.search(step, query) for query in clickhouse.log()):
+            assert time.monotonic() < deadline, clickhouse.log()
+            time.sleep(0.05)
+        for _ in range(3):
+            sent += 1
+            agent.post([dict(record, pid=sent, start_boot_ns=sent)])
+        assert len(lake.rows("processes")) == sent
+    clickhouse.fault()

@@ -5,9 +5,11 @@
 //   clickhouse_writer URL write WORKSPACE HOST FIRST LAST CUT [SECONDS]   prints the acknowledged number after each batch
 //   clickhouse_writer URL facts WORKSPACE                                 prints counts and sums, and what check finds
 //   clickhouse_writer URL sql WORKSPACE STATEMENT                         prints the rows and the outcome
-//   clickhouse_writer URL maintain                                        a round of upkeep
+//   clickhouse_writer URL maintain                                        upkeep until nothing is left to do
 //   clickhouse_writer URL keep PROCESSES POINTS                           opens it, to keep them for so many seconds
 //   clickhouse_writer URL ddl                                             prints the statements that make the tables
+//
+// WRITER_AGO: it is so many seconds ago. WRITER_KEEP: "PROCESSES POINTS AGGREGATES BYTES", what to keep.
 
 #include <errno.h>
 #include <inttypes.h>
@@ -22,12 +24,14 @@
 
 #define START UINT64_C(1700000000000000000)
 
+static uint64_t ago_s;
+
 static uint64_t now_ns(void)
 {
 	struct timespec now;
 
 	clock_gettime(CLOCK_REALTIME, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+	return ((uint64_t)now.tv_sec - ago_s) * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
 static int fail(const char *what, int code, const struct store_error *error)
@@ -303,6 +307,11 @@ int main(int argc, char **argv)
 	if (!strcmp(argv[2], "keep") && argc == 5)
 		options.retention = (struct store_retention){.processes_s = strtoull(argv[3], NULL, 10),
 							     .points_s = strtoull(argv[4], NULL, 10)};
+	if (getenv("WRITER_KEEP") &&
+	    sscanf(getenv("WRITER_KEEP"), "%" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64, &options.retention.processes_s,
+		   &options.retention.points_s, &options.retention.aggregates_s, &options.retention.bytes_max) != 4)
+		return 2;
+	ago_s = getenv("WRITER_AGO") ? strtoull(getenv("WRITER_AGO"), NULL, 10) : 0;
 	err = store_open(argv[1], &options, &store, &error);
 	if (err < 0)
 		return fail("open", err, &error);

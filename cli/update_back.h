@@ -2,6 +2,8 @@
 // Between the files of the updater's guard: the way back from a version on trial.
 #pragma once
 
+#include <stdbool.h>
+
 #include "updater/state.h"
 
 // One line for the log, with "tracer update: " in front.
@@ -15,6 +17,9 @@ int update_back_current(const char *library, char out[VERSIONS_NAME_SIZE]);
 // 0: its program is one for this machine and may be executed, as far as can be said without executing it. Else -errno
 // and why.
 int update_back_startable(const char *library, const char *version, char why[UPDATE_REASON_SIZE]);
+
+// Whether somebody told the service to stop in the last half minute.
+bool update_back_stop_was_asked(const char *directory);
 
 // From the trial in state to the version before, with the state's lock: remembers it as bad, points `current` back,
 // kills what runs of it, and ends the trial. Does not start anything. 0, or -errno when there is no way back.

@@ -181,20 +181,42 @@ static bool silence_is_meant(struct guard *guard, bool gone)
 	return service_is_stopped(guard->library);
 }
 
+// Its process is gone, or another one answers.
+static bool has_ended(const struct guard *guard)
+{
+	const struct trial_watch *watch = &guard->watch;
+
+	if (!watch->seen)
+		return false;
+	if (!guard->answered)
+		return process_gone(watch->latest.pid);
+	return guard->sample.pid != watch->latest.pid && strcmp(guard->sample.version, guard->trial.version) == 0;
+}
+
+static void watch_begin(struct guard *guard)
+{
+	struct trial_sample before;
+
+	trial_watch_begin(&guard->watch, &guard->trial, remembered(guard->directory, &before) ? &before : NULL,
+			  clock_boot_ns());
+}
+
 // One second of the watch.
 static enum trial_verdict look(struct guard *guard, bool *ret_network, char why[UPDATE_REASON_SIZE])
 {
-	bool hands_over = ask(guard), was_seen = guard->watch.seen;
-	bool gone = !guard->answered && was_seen && process_gone(guard->watch.latest.pid);
-	uint64_t now_ns = clock_boot_ns();
+	bool hands_over = ask(guard), was_seen = guard->watch.seen, ended = has_ended(guard);
 
 	*ret_network = false;
-	guard->stopped = !guard->answered && silence_is_meant(guard, gone);
+	guard->stopped = !guard->answered && silence_is_meant(guard, ended);
 	if (guard->stopped)
 		return TRIAL_GOING;
-	if (gone) {
+	if (ended && update_back_stop_was_asked(guard->directory)) {
+		watch_begin(guard);
+		return TRIAL_GOING;
+	}
+	if (ended) {
 		snprintf(why, UPDATE_REASON_SIZE, "the collector ended after %llu s",
-			 (unsigned long long)((now_ns - guard->watch.first_ns) / S));
+			 (unsigned long long)((clock_boot_ns() - guard->watch.first_ns) / S));
 		return TRIAL_FAILED;
 	}
 	if (guard->answered && strcmp(guard->sample.version, guard->trial.version) != 0)
@@ -202,7 +224,7 @@ static enum trial_verdict look(struct guard *guard, bool *ret_network, char why[
 	trial_watch_add(&guard->watch, guard->answered ? &guard->sample : NULL, clock_boot_ns());
 	if (guard->watch.seen && !was_seen) {
 		update_back_say("%s runs, and is on trial for %llu s", guard->trial.version,
-		    (unsigned long long)guard->trial.deadline_s);
+				(unsigned long long)guard->trial.deadline_s);
 		count_running(guard);
 	}
 	return trial_judge(&guard->watch, clock_boot_ns(), ret_network, why);
@@ -384,7 +406,6 @@ int update_guard(const char *library, const char *directory)
 	CLEANUP(cleanup_close) int lock = -1;
 	struct guard guard = {.library = library, .directory = directory, .began_ns = clock_boot_ns()};
 	char boot[UPDATE_BOOT_ID_SIZE] = "", why[UPDATE_REASON_SIZE];
-	struct trial_sample before;
 	struct update_state state;
 	int result;
 
@@ -412,8 +433,7 @@ int update_guard(const char *library, const char *directory)
 	if (update_back_boot_id(boot) < 0 || strcmp(boot, state.trial.began_boot_id) != 0)
 		guard.trial.began_ns = guard.began_ns;
 	find_socket(guard.socket, sizeof(guard.socket));
-	trial_watch_begin(&guard.watch, &guard.trial, remembered(directory, &before) ? &before : NULL,
-			  guard.began_ns);
+	watch_begin(&guard);
 	if (update_back_startable(library, guard.trial.version, why) < 0)
 		return give_back(&guard, false, why);
 	return watch(&guard);

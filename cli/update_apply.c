@@ -3,8 +3,10 @@
 // child and no right it does not need; this process waits and parses nothing of it. What was switched it sees in the
 // pointer, like everybody.
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -276,12 +278,16 @@ static struct pointers look(const struct update *update)
 
 static int run_worker(struct update *update)
 {
+	pid_t parent = getpid(), worker;
 	int code, status;
-	pid_t worker;
 
 	fflush(stdout);
 	worker = fork();
 	if (worker == 0) {
+		// Nobody would watch over what it switches to.
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (getppid() != parent)
+			_exit(EXIT_NO);
 		code = work(update);
 		fflush(stdout);
 		_exit(code);

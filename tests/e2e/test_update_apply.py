@@ -3,6 +3,7 @@
 that say what to do."""
 
 import fcntl
+import hashlib
 import http.client
 import json
 import os
@@ -10,6 +11,7 @@ import platform
 import shutil
 import subprocess
 import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -354,3 +356,34 @@ def test_the_datalake_pushes_rules_and_programs(host):
             assert connection.getresponse().status in (400, 401, 404), path
     assert host.named("current") == "9.1" and (host.rules / "current").read_text() == RULES
     assert host.repository.requests == []
+
+
+def test_the_worker_ends_with_who_would_watch(host):
+    """Killed while the download waits: no version is switched to behind its back."""
+    host.offer("9.1")
+    waiting = threading.Event()
+    go_on = threading.Event()
+
+    def slow(_handler):
+        waiting.set()
+        go_on.wait(30)
+
+    path = f"targets/{hashlib.sha256(Path(BINARY).read_bytes()).hexdigest()}.tracer-9.1"
+    host.repository.instead[path] = slow
+    update = subprocess.Popen([BINARY, "update", "--metadata-dir", host.trusted, "--prefix", host.prefix, "--rules-folder", "", "--metadata-url",
+                               f"{host.server.url}/metadata", "--apply"])
+    try:
+        assert waiting.wait(30)
+        worker = [int(pid) for pid in Path(f"/proc/{update.pid}/task/{update.pid}/children").read_text().split()]
+        update.kill()
+        update.wait()
+        deadline = time.monotonic() + 30
+        while any(Path(f"/proc/{pid}/fd/0").exists() for pid in worker):
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+    finally:
+        go_on.set()
+    host.repository.instead.clear()
+    assert host.named("current") == "0.0.1"
+    assert host.apply() == 0 and host.named("current") == "9.1", host.said
+    assert host.versions() == ["0.0.1", "9.1"]

@@ -73,6 +73,22 @@ def test_a_good_one_stays(machine, site):
     assert machine.version_of_rest() == [VERSION, version]
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("machine", ["systemd"], indirect=True)
+def test_what_the_timer_starts(machine, site):
+    """Within what its unit leaves it: fetches, switches, guards, goes back; the next time it is silent."""
+    assert machine.run("systemctl", "is-active", "tracer-update.timer").strip() == "active"
+    version = site.bundle("crash")
+    machine.sh("(setsid tracer bundle serve --listen 127.0.0.1:7080 /srv/site >/dev/null 2>&1 </dev/null &)\n"
+               "printf 'metadata_url: http://127.0.0.1:7080/metadata\\njitter: 0s\\n' >/etc/tracer/update.yaml")
+    machine.until(lambda: version in machine.run("tracer", "update", "--check", code=None))
+    machine.run("systemctl", "start", "tracer-update.service")
+    assert machine.status()["version"] == VERSION and "started again" in machine.reason(version)
+    before = machine.status()["pid"]
+    machine.run("systemctl", "start", "tracer-update.service")
+    assert machine.status()["pid"] == before
+
+
 RESTART = {"systemd": ("systemctl", "restart", "tracer"), "openrc": ("rc-service", "tracer", "restart"),
            "none": ("/usr/local/lib/tracer/supervise", "restart")}
 

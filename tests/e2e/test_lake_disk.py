@@ -124,22 +124,32 @@ def read_only():
         whole(lake, agent)
 
 
-def failing():
-    """Writes and syncs of the store fail with EIO for a while, as a dying disk's do."""
+def injected(error, word):
+    """Writes and syncs of the store fail for a while."""
     calls = "pwrite64,fsync,fdatasync"
     with DiskLake("200m", options=["--sandbox=false"]) as lake:
         agent = begin(lake)
         tracing = subprocess.Popen(["strace", "-f", "-qq", "-o", "/dev/null", "-e", f"trace={calls}", "-e",
-                                    f"inject={calls}:error=EIO", "-P", f"{lake.directory}/lake.db-wal", "-P",
+                                    f"inject={calls}:error={error}", "-P", f"{lake.directory}/lake.db-wal", "-P",
                                     f"{lake.directory}/lake.db", "-p", str(lake.process.pid)])
         try:
-            refused(lake, agent, "")
+            refused(lake, agent, word)
         finally:
             tracing.terminate()
             tracing.wait()
         goes_on(lake, agent)
 
 
-@pytest.mark.parametrize("disk", ["full", "read_only", "failing"])
+def failing():
+    """As a dying disk's do."""
+    injected("EIO", "")
+
+
+def turns_read_only():
+    """As on a file system that the kernel turned read-only under a running datalake, until somebody repairs it."""
+    injected("EROFS", "read-only")
+
+
+@pytest.mark.parametrize("disk", ["full", "read_only", "turns_read_only", "failing"])
 def test_a_bad_disk_loses_nothing_acknowledged_and_is_recovered_from(disk):
     in_namespace(disk)

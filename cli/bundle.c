@@ -176,11 +176,28 @@ struct making {
 	const struct host *host;
 	int out;
 	char *why;
+	char *names[BUNDLE_ENTRIES_MAX]; // of targets in it: several roles may have the same file
+	size_t count;
 };
+
+static void making_free(struct making **making)
+{
+	for (size_t i = 0; *making && i < (*making)->count; i++)
+		free((*making)->names[i]);
+	free(*making);
+}
+
+static bool is_in_it(const struct making *making, const char *name)
+{
+	for (size_t i = 0; i < making->count; i++)
+		if (strcmp(making->names[i], name) == 0)
+			return true;
+	return false;
+}
 
 static int copy_target(void *context, yyjson_val *key, yyjson_val *value)
 {
-	const struct making *making = context;
+	struct making *making = context;
 	char *why = making->why;
 	char name[BUNDLE_NAME_SIZE] = "targets/", plain[BUNDLE_NAME_SIZE], path[PATH_MAX], data[16384];
 	struct tuf_target target = {0};
@@ -193,6 +210,11 @@ static int copy_target(void *context, yyjson_val *key, yyjson_val *value)
 	result = tuf_target_url(&making->host->client, &target, yyjson_get_str(key), name + 8, sizeof(name) - 8);
 	if (result < 0)
 		return tuf_fail(why, result, "%s: the name is too long", yyjson_get_str(key));
+	if (is_in_it(making, name))
+		return 0;
+	if (making->count == BUNDLE_ENTRIES_MAX || !(making->names[making->count] = strdup(name)))
+		return tuf_fail(why, -E2BIG, "more than %d targets", BUNDLE_ENTRIES_MAX);
+	making->count++;
 	unquote(name, plain);
 	if (strstr(plain, "/../") ||
 	    (size_t)snprintf(path, sizeof(path), "%s/%s", making->directory, plain) >= sizeof(path))
@@ -221,7 +243,7 @@ static int create_into(int out, const char *directory, struct host *host, char w
 	CLEANUP(buf_free) struct buf root = BUF_INIT;
 	struct tree tree = {directory, out};
 	const struct tuf_source source = {tree_fetch, &tree};
-	struct making making = {directory, host, out, why};
+	CLEANUP(making_free) struct making *making = calloc(1, sizeof(*making)); // too large for a stack
 	int result = bundle_write_head(out);
 
 	if (result < 0)
@@ -238,7 +260,10 @@ static int create_into(int out, const char *directory, struct host *host, char w
 		memcpy(why, host->client.why, TUF_WHY_SIZE);
 		return result;
 	}
-	result = bundle_each_target(&host->client, copy_target, &making, why);
+	if (!making)
+		return tuf_fail(why, -ENOMEM, "out of memory");
+	*making = (struct making){.directory = directory, .host = host, .out = out, .why = why};
+	result = bundle_each_target(&host->client, copy_target, making, why);
 	if (result < 0)
 		return result;
 	return fsync(out) < 0 ? tuf_fail(why, -errno, "%s", strerror(errno)) : 0;

@@ -86,6 +86,7 @@ def delegated(repository):
     repository.delegate("rules", DelegatedRole("site", [], 1, True, paths=["rules/site/*"]))
     repository.add_target("rules/b.yaml", b"rules: [b]", "rules")
     repository.add_target("rules/site/c.yaml", b"rules: [c]", "site")
+    repository.add_target("rules/a b.yaml", b"rules: []", "rules")  # the same file as one of targets.json
     repository.release("site", "rules")
 
 
@@ -95,7 +96,7 @@ def test_delegated_roles_and_their_targets_are_in_it(host, repository, tmp_path)
     names = [line.split()[1] for line in bundle("inspect", file)[1].splitlines()]
     assert {"metadata/1.rules.json", "metadata/1.site.json"} <= set(names)
     code, said = bundle("verify", "--root", root_file(repository, tmp_path), file)
-    assert code == 0 and "; 4 targets, all as described" in said
+    assert code == 0 and "; 5 targets, all as described" in said
     for name, content in (("rules/b.yaml", b"rules: [b]"), ("rules/site/c.yaml", b"rules: [c]")):
         assert host.run("--bundle", file, "--target-dir", host.place, "download", name) == 0, host.said
         assert host.got()[name.replace("/", "%2F")] == content

@@ -36,6 +36,7 @@ class Life:
         self.words.mkdir(parents=True, mode=0o700)
         self.site.mkdir()
         self.server = None
+        self.timestamp = 1  # which of its keys counts
 
     def copy(self, folder):
         """Another, to be changed."""
@@ -80,8 +81,9 @@ class Life:
     def add(self, draft, *numbers, keys=None):
         return self.sign("add", self.site / "draft" / f"{draft}.json", *(self.key(f"{keys or draft}-{number}") for number in numbers))
 
-    def online(self, *more, number=1, **also):
-        return self.sign("online", self.site, "--snapshot", self.key("snapshot-1"), "--timestamp", self.key(f"timestamp-{number}"), *more, **also)
+    def online(self, *more, number=None, **also):
+        timestamp = self.key(f"timestamp-{number or self.timestamp}")
+        return self.sign("online", self.site, "--snapshot", self.key("snapshot-1"), "--timestamp", timestamp, *more, **also)
 
     def root_digest(self):
         return hashlib.sha256((self.site / "metadata" / "1.root.json").read_bytes()).hexdigest()

@@ -135,8 +135,8 @@ static int sink_write(void *context, const char *records, size_t length, uint32_
 {
 	struct collect *collect = context;
 
-	return spool_append(collect->spool, records, length, count,
-			    class == RECORD_SAMPLE ? SPOOL_SAMPLE : SPOOL_PROCESS);
+	return spool_append_counted(collect->spool, records, length, count,
+				    class == RECORD_SAMPLE ? SPOOL_SAMPLE : SPOOL_PROCESS);
 }
 
 static void sink_flushed(void *context)

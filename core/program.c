@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/crc.h"
+
 enum { PROGRAM_KEPT_SIZE = 2048 };
 
 void program_release(struct program *program)
@@ -74,47 +76,32 @@ static bool text_same(const char *a, const char *b)
 	return a == b || (a && b && !strcmp(a, b));
 }
 
-// musl's memcmp goes byte by byte.
+// Inline, two words at a time: a call of memcmp() takes twice as long for hundreds of bytes that are mostly the same.
 static bool bytes_same(const char *a, const char *b, size_t size)
 {
-	uint64_t left, right;
+	uint64_t left[2], right[2];
 
 	for (; size >= sizeof(left); a += sizeof(left), b += sizeof(left), size -= sizeof(left)) {
-		memcpy(&left, a, sizeof(left));
-		memcpy(&right, b, sizeof(right));
-		if (left != right)
+		memcpy(left, a, sizeof(left));
+		memcpy(right, b, sizeof(right));
+		if ((left[0] ^ right[0]) | (left[1] ^ right[1]))
 			return false;
 	}
 	return !memcmp(a, b, size);
 }
 
-static uint64_t hash_bytes(uint64_t hash, const char *bytes, size_t size)
-{
-	const uint64_t odd = UINT64_C(0x9e3779b97f4a7c15);
-	uint64_t word;
-
-	for (; size >= sizeof(word); bytes += sizeof(word), size -= sizeof(word)) {
-		memcpy(&word, bytes, sizeof(word));
-		hash = (hash ^ word) * odd;
-		hash ^= hash >> 32;
-	}
-	word = size;
-	memcpy(&word, bytes, size);
-	hash = (hash ^ word) * odd;
-	return hash ^ hash >> 29;
-}
-
+// Never 0. The CPU sums eight bytes with one instruction; who finds the same sum compares.
 static uint64_t strings_hash(const struct image_strings *strings)
 {
-	uint64_t hash = strings->args_total;
+	uint32_t sum = strings->args_total;
 
 	if (strings->args)
-		hash = hash_bytes(hash, strings->args, strings->args_size);
+		sum = crc32c(sum, strings->args, strings->args_size);
 	if (strings->exe)
-		hash = hash_bytes(hash, strings->exe, strlen(strings->exe));
+		sum = crc32c(sum, strings->exe, strlen(strings->exe));
 	if (strings->cwd)
-		hash = hash_bytes(hash, strings->cwd, strlen(strings->cwd));
-	return hash;
+		sum = crc32c(sum, strings->cwd, strlen(strings->cwd));
+	return UINT64_C(1) << 32 | sum;
 }
 
 static bool strings_same(const struct image_strings *a, const struct image_strings *b)

@@ -185,17 +185,11 @@ static size_t frame_cut(const char *records, size_t length, size_t max)
 	return (size_t)(newline + 1 - records);
 }
 
-int spool_append(struct spool *spool, const char *records, size_t length, uint32_t count,
-		 enum spool_class class)
+static void append_cut(struct spool *spool, const char *records, size_t length, uint64_t lines, enum spool_class class)
 {
-	uint64_t lines, piece_lines;
+	uint64_t piece_lines;
 	size_t longest;
-	int result = lines_count(records, length, &lines, &longest);
 
-	if (result < 0 || lines == 0 || lines != count || (unsigned int)class >= SPOOL_CLASS_END)
-		return -EINVAL;
-	if (longest > spool->record_max_bytes)
-		return -EMSGSIZE;
 	while (length > 0) {
 		size_t piece = frame_cut(records, length, spool->frame_max_bytes);
 
@@ -207,6 +201,29 @@ int spool_append(struct spool *spool, const char *records, size_t length, uint32
 		length -= piece;
 		lines -= piece_lines;
 	}
+}
+
+int spool_append(struct spool *spool, const char *records, size_t length, uint32_t count,
+		 enum spool_class class)
+{
+	uint64_t lines;
+	size_t longest;
+	int result = lines_count(records, length, &lines, &longest);
+
+	if (result < 0 || lines == 0 || lines != count || (unsigned int)class >= SPOOL_CLASS_END)
+		return -EINVAL;
+	if (longest > spool->record_max_bytes)
+		return -EMSGSIZE;
+	append_cut(spool, records, length, lines, class);
+	return 0;
+}
+
+int spool_append_counted(struct spool *spool, const char *records, size_t length, uint32_t count,
+			 enum spool_class class)
+{
+	if (length > spool->frame_max_bytes || length < 2 || !count || records[length - 1] != '\n')
+		return spool_append(spool, records, length, count, class);
+	accept_frame(spool, records, length, count, class);
 	return 0;
 }
 

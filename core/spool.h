@@ -110,6 +110,10 @@ int spool_open(const char *path, const struct spool_options *options, struct spo
 int spool_append(struct spool *spool, const char *records, size_t length, uint32_t count,
 		 enum spool_class class);
 
+// The same for who wrote the lines one by one and counted them: what fits into one frame is not looked through again.
+int spool_append_counted(struct spool *spool, const char *records, size_t length, uint32_t count,
+			 enum spool_class class);
+
 // Group commit at once, for whoever appends in bursts: called after one, its records need no tick. True: something
 // waits all the same (for the disk to take records again, for a commit not half a group_commit_ns old or not done yet),
 // so ticks are due.

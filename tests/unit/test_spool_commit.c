@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The spool's commit at the end of a burst: durable without a tick, and never more often than twice in a group commit.
+// What a collector does with a burst. Lines that were counted as they were written are in one frame, or in as many as
+// their number needs. The commit at its end: durable without a tick, and never more often than twice in a group commit.
 #include "spool_help.h"
 
 static const struct spool_options small = {
@@ -69,9 +70,39 @@ static void a_disk_that_takes_nothing_wants_ticks(void **state)
 	help_remove(path);
 }
 
+static void counted_lines_become_the_same_frames(void **state)
+{
+	char *path = help_scratch();
+	struct spool *spool = help_open(path, small, NULL);
+	struct buf text = BUF_INIT;
+	struct tally tally;
+
+	(void)state;
+	for (int i = 1; i <= 30000; i++) {
+		buf_printf(&text, "{\"kind\":\"process\",\"n\":%d}\n", i);
+		if (i == 10) {
+			assert_int_equal(spool_append_counted(spool, text.data, text.length, 10, SPOOL_PROCESS), 0);
+			buf_reset(&text);
+		}
+	}
+	assert_int_equal(spool_append_counted(spool, text.data, text.length, 29990, SPOOL_PROCESS), 0);
+	assert_int_equal(spool_append_counted(spool, text.data, text.length, 29989, SPOOL_PROCESS), -EINVAL);
+	assert_int_equal(spool_append_counted(spool, "{}", 2, 1, SPOOL_PROCESS), -EINVAL);
+	assert_int_equal(spool_append_counted(spool, "{}\n", 3, 0, SPOOL_PROCESS), -EINVAL);
+	assert_int_equal(help_stats(spool).accepted, 30000);
+	assert_int_equal(spool_close(spool), 0);
+	tally = help_read(path, 0);
+	assert_int_equal(tally.read, 30000);
+	assert_true(tally.frames > 2);
+	assert_int_equal(tally.lost + tally.places, 0);
+	buf_free(&text);
+	help_remove(path);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(counted_lines_become_the_same_frames),
 		cmocka_unit_test(a_burst_is_durable_without_a_tick),
 		cmocka_unit_test(a_second_burst_waits_its_turn),
 		cmocka_unit_test(a_disk_that_takes_nothing_wants_ticks),

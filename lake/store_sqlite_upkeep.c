@@ -295,7 +295,7 @@ static int slice(struct upkeep *upkeep)
 // The log goes into the file without waiting for readers; what one still reads stays for the next time.
 static int checkpoint(struct upkeep *upkeep)
 {
-	enum { LOG_PAGES = 2000, LOG_RESTART_PAGES = 100000 };
+	enum { LOG_PAGES = 4000, LOG_RESTART_PAGES = 100000 };
 	CLEANUP(cleanup_free) char *path = NULL;
 	struct stat log;
 	int mode = SQLITE_CHECKPOINT_PASSIVE, result;

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <linux/capability.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stddef.h>
@@ -14,10 +15,12 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "cli/collect_handover.h"
 #include "cli/collect_status.h"
 #include "cli/command.h"
 #include "cli/identity.h"
 #include "core/agent.h"
+#include "core/agent_state.h"
 #include "core/base/cleanup.h"
 #include "core/base/clock.h"
 #include "core/base/log.h"
@@ -29,11 +32,13 @@
 #include "core/spool.h"
 #include "core/status.h"
 #include "core/stream.h"
+#include "core/warden.h"
 
 static const uint64_t COLLECT_TICK_NS = 250 * 1000 * 1000ULL;
 static const uint64_t STOP_WAIT_NS = 200 * 1000 * 1000ULL;
 // While records wait for the disk, and while none do: a failed disk is tried again then.
 static const uint64_t SPOOL_TICK_NS = 25 * 1000 * 1000ULL;
+static const uint64_t SPOOL_WAIT_NS = 2000 * 1000 * 1000ULL;
 static const uint64_t SPOOL_REST_NS = 1000 * 1000 * 1000ULL;
 
 struct collect_options {
@@ -120,6 +125,7 @@ struct collect {
 	struct stream *stream; // NULL: nothing is delivered
 	char stream_why[STREAM_WHY_SIZE];
 	struct collect_status status;
+	struct collect_handover handover;
 	uint64_t start_boot_ns;
 };
 
@@ -182,6 +188,12 @@ static void on_stop(void *context, const struct signalfd_siginfo *info)
 {
 	(void)info;
 	loop_stop(((struct collect *)context)->loop, 0);
+}
+
+static void on_handover(void *context, const struct signalfd_siginfo *info)
+{
+	(void)info;
+	collect_handover_request(&((struct collect *)context)->handover);
 }
 
 static void on_reload(void *context, const struct signalfd_siginfo *info)
@@ -297,6 +309,7 @@ static int agent_open(struct collect *collect)
 	options.sample_ns = collect->options.sample_interval_ns;
 	options.ring_bytes = collect->options.ring_bytes;
 	options.modules = &collect->module_options;
+	options.offer = collect->handover.offer;
 	result = -ENOTSUP;
 	if (source_is(collect, "bpf") && !proc_in_first_pid_namespace())
 		buf_append_string(&why, "BPF names other pids than those of this pid namespace (a container shows the "
@@ -304,20 +317,26 @@ static int agent_open(struct collect *collect)
 	else if (source_is(collect, "bpf"))
 		result = agent_new(&options, &collect->agent, &why);
 	// Bad rules (-EINVAL) are bad from any source.
-	if (result < 0 && result != -EINVAL && strcmp(collect->options.source, "bpf") != 0)
+	// Who takes over from BPF does so with it or not at all.
+	if (result < 0 && result != -EINVAL && !collect->handover.offer && strcmp(collect->options.source, "bpf") != 0)
 		result = fallback_start(collect, &options, &why);
+	collect->handover.agent = collect->agent;
 	if (result < 0)
 		fprintf(stderr, "tracer collect: %s\n", why.data ? why.data : strerror(-result));
 	else if (why.length)
 		log_warn("pushed rules: %s", why.data);
+	if (result < 0)
+		collect_handover_refuse(&collect->handover, why.data ? why.data : strerror(-result));
 	if (result == -EINVAL)
 		return EXIT_USAGE;
 	return result < 0 ? EXIT_REFUSED : EXIT_OK;
 }
 
-static int spool_start(struct collect *collect)
+// One that was killed is still on its way out, or another image has just ended.
+static int spool_take(struct collect *collect)
 {
 	struct spool_options options = SPOOL_OPTIONS_DEFAULT;
+	uint64_t until_ns = clock_boot_ns() + SPOOL_WAIT_NS;
 	int result;
 
 	options.cap_bytes = collect->options.spool_cap_bytes;
@@ -325,7 +344,17 @@ static int spool_start(struct collect *collect)
 	options.memory_ring_bytes = collect->options.spool_memory_bytes;
 	options.gap = on_spool_gap;
 	options.gap_context = collect;
-	result = spool_open(collect->options.spool_directory, &options, &collect->spool);
+	while ((result = spool_open(collect->options.spool_directory, &options, &collect->spool)) == -EBUSY &&
+	       clock_boot_ns() < until_ns)
+		poll(NULL, 0, 10);
+	collect->status.spool = collect->spool;
+	return result;
+}
+
+static int spool_start(struct collect *collect)
+{
+	int result = spool_take(collect);
+
 	if (result == -EBUSY)
 		fprintf(stderr, "tracer collect: %s: another collector writes to this spool\n",
 			collect->options.spool_directory);
@@ -333,6 +362,57 @@ static int spool_start(struct collect *collect)
 		fprintf(stderr, "tracer collect: %s: %s\n", collect->options.spool_directory, strerror(-result));
 	return result < 0 ? EXIT_REFUSED : EXIT_OK;
 }
+
+// ---- for the next image ------------------------------------------------------------------------------------------
+
+static int handover_offer(void *context, struct handover_offer *offer)
+{
+	struct collect *collect = context;
+	int result = agent_offer(collect->agent, offer);
+
+	if (result < 0)
+		return result;
+	offer->start_boot_ns = collect->start_boot_ns;
+	handover_offer_add(offer, HANDOVER_SOCKET, 0, "status", status_server_fd(collect->status.state));
+	handover_offer_add(offer, HANDOVER_SOCKET, 0, "processes", status_server_fd(collect->status.processes));
+	if (collect->stream) {
+		stream_handle_get(collect->stream, &offer->stream);
+		handover_offer_add(offer, HANDOVER_STREAM, 0, "stream", offer->stream.fd);
+	}
+	return 0;
+}
+
+static int handover_spool_leave(void *context)
+{
+	struct collect *collect = context;
+	struct spool_stats stats;
+
+	spool_stats(collect->spool, &stats);
+	if (stats.ring_active)
+		return -EAGAIN; // records wait in memory: they cannot be handed over
+	spool_close(collect->spool);
+	collect->spool = NULL;
+	collect->status.spool = NULL;
+	return 0;
+}
+
+static int handover_spool_enter(void *context)
+{
+	struct collect *collect = context;
+
+	return collect->spool ? 0 : spool_take(collect);
+}
+
+static void handover_set(struct collect *collect)
+{
+	collect->handover.loop = collect->loop;
+	collect->handover.calls = (struct collect_handover_calls){ .offer = handover_offer,
+								   .spool_leave = handover_spool_leave,
+								   .spool_enter = handover_spool_enter,
+								   .context = collect };
+}
+
+// ---- the streamer ------------------------------------------------------------------------------------------------
 
 static void on_stream_tell(void *context, bool bad, const char *text)
 {
@@ -354,6 +434,25 @@ static void on_stream_report(void *context, int fd, uint32_t events)
 	}
 }
 
+// The image before started one just like it: that goes on.
+static bool stream_take(struct collect *collect)
+{
+	struct handover_offer *offer = collect->handover.offer;
+	int fd;
+
+	if (!offer || offer->stream.hash !=
+			      stream_options_hash(&collect->stream_options, collect->options.spool_directory))
+		return false;
+	fd = handover_offer_take(offer, HANDOVER_STREAM, 0, "stream");
+	if (fd < 0)
+		return false;
+	offer->stream.fd = fd;
+	if (stream_adopt(&collect->stream_options, &offer->stream, &collect->stream) == 0)
+		return true;
+	close(fd);
+	return false;
+}
+
 // The child is made while this process still may, and before it holds anything of the kernel's.
 static int stream_begin(struct collect *collect)
 {
@@ -361,8 +460,10 @@ static int stream_begin(struct collect *collect)
 
 	if (!*collect->stream_options.url)
 		return EXIT_OK;
-	result = stream_start(&collect->stream_options, collect->options.spool_directory, on_stream_tell, NULL,
-			      &collect->stream, collect->stream_why);
+	result = 0;
+	if (!stream_take(collect))
+		result = stream_start(&collect->stream_options, collect->options.spool_directory, on_stream_tell, NULL,
+				      &collect->stream, collect->stream_why);
 	if (result == -EINVAL) {
 		fprintf(stderr, "tracer collect: %s\n", collect->stream_why);
 		return EXIT_USAGE;
@@ -387,6 +488,8 @@ static int loop_start(struct collect *collect)
 		result = loop_add_signal(collect->loop, SIGINT, on_stop, collect);
 	if (!result)
 		result = loop_add_signal(collect->loop, SIGHUP, on_reload, collect);
+	if (!result)
+		result = loop_add_signal(collect->loop, SIGUSR2, on_handover, collect);
 	if (!result)
 		result = loop_add_timer(collect->loop, SPOOL_REST_NS, on_spool_tick, collect,
 					&collect->spool_timer);
@@ -423,9 +526,10 @@ static int collect_open(struct collect *collect)
 
 	if (!code && setpriority(PRIO_PROCESS, 0, (int)collect->options.nice) < 0)
 		log_warn("nice %d: %s", (int)collect->options.nice, strerror(errno));
+	handover_set(collect);
 	if (!code)
 		code = stream_begin(collect);
-	if (!code)
+	if (!code && !collect->handover.offer) // else it is the older image's until it has stopped
 		code = spool_start(collect);
 	if (!code)
 		code = agent_open(collect);
@@ -438,6 +542,7 @@ static int collect_open(struct collect *collect)
 							   .stream_why = collect->stream_why,
 							   .fallback = collect->fallback,
 							   .without_bpf = collect->without_bpf,
+							   .handover = &collect->handover,
 							   .start_boot_ns = collect->start_boot_ns };
 		collect_status_open(&collect->status, collect->options.status_socket,
 				    collect->options.status_processes_socket, collect->options.status_group);
@@ -446,9 +551,28 @@ static int collect_open(struct collect *collect)
 	return code;
 }
 
+// Everything is open, or nothing happened: a newer image that fails leaves no trace, for the older one goes on.
+static int collect_begin(struct collect *collect)
+{
+	bool next = collect->handover.link.next;
+	int code = collect_handover_begin(&collect->handover) < 0 ? EXIT_REFUSED : EXIT_OK;
+
+	if (!code && collect->handover.offer)
+		collect->start_boot_ns = collect->handover.offer->start_boot_ns;
+	if (!code)
+		code = collect_open(collect);
+	if (!code && collect_handover_take(&collect->handover) < 0)
+		code = EXIT_REFUSED;
+	if (!code && collect_handover_listen(&collect->handover) < 0)
+		log_warn("this collector cannot be handed over: its parent cannot be heard");
+	if (code && next)
+		_exit(code);
+	return code;
+}
+
 static int collect_run(struct collect *collect)
 {
-	int code = collect_open(collect);
+	int code = collect_begin(collect);
 	int result;
 
 	if (code)
@@ -475,6 +599,7 @@ static int collect_close(struct collect *collect)
 	int result;
 
 	collect_status_close(&collect->status);
+	collect_handover_close(&collect->handover);
 	stream_stop(collect->stream);
 	fallback_free(collect->fallback);
 	agent_free(collect->agent);
@@ -521,12 +646,15 @@ int collect_places_read(const char *command, const char *file, struct collect_pl
 
 int command_collect(int argc, char **argv)
 {
-	struct collect collect = { .start_boot_ns = clock_boot_ns() };
+	struct collect collect = { .start_boot_ns = clock_boot_ns(),
+				   .handover = { .link.fd = -1, .peer_fd = -1, .memory_fd = -1 } };
 	struct args args = args_of("collect", argc, argv);
 	const char *file = NULL;
 	bool print = false;
 	int code, closed;
 
+	if (warden_resume(argc, argv, &code))
+		return code;
 	if (config_declare(&collect) < 0) {
 		fprintf(stderr, "tracer collect: out of memory\n");
 		return EXIT_REFUSED;
@@ -552,7 +680,7 @@ int command_collect(int argc, char **argv)
 			code = options_check(&collect);
 		if (!code && print)
 			code = config_write(collect.config, stdout) < 0 ? EXIT_NO : EXIT_OK;
-		else if (!code)
+		else if (!code && !warden_begin(&collect.handover.link, &code))
 			code = collect_run(&collect);
 	}
 	closed = collect_close(&collect);

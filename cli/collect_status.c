@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/types.h>
 
+#include "cli/collect_handover.h"
 #include "core/agent.h"
 #include "core/base/json.h"
 #include "core/base/log.h"
@@ -145,7 +146,8 @@ static void status_fill(void *context, struct buf *out)
 	json_open_object(&json);
 	json_put_string(&json, "kind", "status");
 	json_put_u64(&json, "time_ns", clock_real_ns());
-	status_write_self(&json, status->start_boot_ns);
+	status_write_self(&json, (uint64_t)status->handover->link.main_pid, status->start_boot_ns);
+	collect_handover_write(status->handover, &json);
 	status_put_source(status, &json);
 	agent_status(status->agent, &json);
 	status_put_spool(status->spool, &json);
@@ -162,14 +164,17 @@ static void status_fill_processes(void *context, struct buf *out)
 	agent_processes_write(status->agent, out);
 }
 
-static void status_open_one(struct collect_status *status, const char *path, mode_t mode,
+static void status_open_one(struct collect_status *status, const char *path, const char *name, mode_t mode,
 			    gid_t group, status_fill_fn *fill, struct status_server **ret_server)
 {
-	int result = *path ? status_server_open(status->loop, path, mode, group, fill, status,
-						ret_server)
-			   : 0;
+	const struct handover_offer *offer = status->handover->offer;
+	int given = offer ? handover_offer_find(offer, HANDOVER_SOCKET, 0, name) : -1;
+	int result = *path && given >= 0 ? status_server_adopt(status->loop, path, given, fill, status, ret_server)
+					 : -ENOENT;
 
-	if (result < 0)
+	if (result < 0 && *path)
+		result = status_server_open(status->loop, path, mode, group, fill, status, ret_server);
+	if (result < 0 && *path)
 		log_warn("no socket at %s: %s", path, strerror(-result));
 }
 
@@ -181,8 +186,8 @@ void collect_status_open(struct collect_status *status, const char *path,
 
 	if (*group && !entry)
 		log_warn("status.group: no group %s; only root may list processes", group);
-	status_open_one(status, path, 0666, (gid_t)-1, status_fill, &status->state);
-	status_open_one(status, processes_path, entry ? 0660 : 0600, readers, status_fill_processes,
+	status_open_one(status, path, "status", 0666, (gid_t)-1, status_fill, &status->state);
+	status_open_one(status, processes_path, "processes", entry ? 0660 : 0600, readers, status_fill_processes,
 			&status->processes);
 }
 

@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 struct agent;
+struct collect_handover;
 struct loop;
 struct spool;
 struct status_server;
@@ -20,6 +21,7 @@ struct collect_status {
 	struct fallback *fallback; // NULL: BPF
 	const char *without_bpf; // why not; "": it was not asked for
 	uint64_t start_boot_ns;
+	const struct collect_handover *handover;
 	// Own.
 	struct status_server *state, *processes;
 };

@@ -124,6 +124,7 @@ static int kernel_start(struct agent *agent, struct buf *why)
 		.filter = agent->rules,
 		.cgroups = agent->cgroups,
 		.modules = agent->options.modules,
+		.offer = agent->options.offer,
 	};
 	struct btf *btf = NULL;
 	int result = probe_btf(&btf);
@@ -270,6 +271,8 @@ void agent_free(struct agent *agent)
 	cgroup_table_free(agent->cgroups);
 	cgroup_table_free(agent->default_cgroups);
 	rules_free(agent->rules);
+	for (size_t i = 0; i < agent->gap_count; i++)
+		free(agent->gaps[i].texts);
 	buf_free(&agent->origin);
 	for (int class = 0; class < RECORD_CLASS_END; class++)
 		batch_free(&agent->batches[class]);

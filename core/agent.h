@@ -15,6 +15,7 @@
 #include "core/process.h"
 
 struct agent;
+struct handover_offer;
 struct loop;
 struct buf;
 struct reader_stats;
@@ -46,6 +47,7 @@ struct agent_options {
 	uint64_t sample_ns; // how often living processes, the host and cgroups are sampled
 	uint64_t ring_bytes; // of the lifecycle ring; a power of two
 	const struct module_options *modules; // borrowed; NULL: their defaults
+	const struct handover_offer *offer; // borrowed: of the image before; agent_resume() is then due. NULL: none
 };
 
 void agent_options_default(struct agent_options *options);

@@ -13,6 +13,7 @@ struct gap_count {
 	const char *room;
 	const char *reason;
 	uint64_t count;
+	char *texts; // where another image counted it: room and reason, owned
 };
 
 enum { GAPS_MAX = 16 };
@@ -50,6 +51,10 @@ struct agent {
 
 // Hands what is in the batches to the sinks.
 void agent_flush(struct agent *agent);
+// Finds the cgroup of a process by its ids, and counts it there.
+void agent_cgroup_resolve(struct agent *agent, struct process *process);
+// Losses that another image counted, which wrote the records of them. -ENOMEM.
+int agent_gap_restore(struct agent *agent, const char *room, const char *reason, uint64_t count);
 void agent_host_record(struct agent *agent);
 // Turns what the kernel counted as lost since the last call into gap records.
 void agent_losses_read(struct agent *agent);

@@ -40,7 +40,7 @@ static struct cgroup *cgroup_of(struct agent *agent, const struct process *proce
 	return other && other->container_id ? other : chosen;
 }
 
-static void cgroup_resolve(struct agent *agent, struct process *process)
+void agent_cgroup_resolve(struct agent *agent, struct process *process)
 {
 	cgroup_count(process, -1);
 	process->cgroup = cgroup_of(agent, process);
@@ -53,7 +53,7 @@ static void cgroup_retry(void *context, struct process *process)
 
 	if (process->cgroup || !cgroup_of(agent, process))
 		return;
-	cgroup_resolve(agent, process);
+	agent_cgroup_resolve(agent, process);
 	correlate_cgroup(agent->correlate, process);
 }
 
@@ -128,7 +128,7 @@ void agent_processes_seed(struct agent *agent, uint64_t since_boot_ns)
 
 void agent_process_start(struct agent *agent, struct process *process)
 {
-	cgroup_resolve(agent, process);
+	agent_cgroup_resolve(agent, process);
 	correlate_fork(agent->correlate, process);
 }
 
@@ -169,7 +169,7 @@ static void args_redact(struct agent *agent, struct process *process)
 void agent_process_exec(struct agent *agent, struct process *process)
 {
 	args_redact(agent, process);
-	cgroup_resolve(agent, process);
+	agent_cgroup_resolve(agent, process);
 	correlate_exec(agent->correlate, process);
 }
 
@@ -197,7 +197,7 @@ void agent_process_move(struct agent *agent, struct process *process, uint64_t c
 		return;
 	process->cgroup_id = cgroup_id;
 	process->default_cgroup_id = default_cgroup_id;
-	cgroup_resolve(agent, process);
+	agent_cgroup_resolve(agent, process);
 	correlate_cgroup(agent->correlate, process);
 }
 

@@ -47,7 +47,25 @@ static void gap_add(struct agent *agent, const char *room, const char *reason, u
 		}
 	}
 	if (agent->gap_count < GAPS_MAX)
-		agent->gaps[agent->gap_count++] = (struct gap_count){ room, reason, count };
+		agent->gaps[agent->gap_count++] = (struct gap_count){ room, reason, count, NULL };
+}
+
+int agent_gap_restore(struct agent *agent, const char *room, const char *reason, uint64_t count)
+{
+	size_t room_size = strlen(room) + 1, reason_size = strlen(reason) + 1;
+	size_t before = agent->gap_count;
+	char *texts = malloc(room_size + reason_size);
+
+	if (!texts)
+		return -ENOMEM;
+	memcpy(texts, room, room_size);
+	memcpy(texts + room_size, reason, reason_size);
+	gap_add(agent, texts, texts + room_size, count);
+	if (agent->gap_count > before)
+		agent->gaps[before].texts = texts;
+	else
+		free(texts);
+	return 0;
 }
 
 static struct json *gap_begin(struct agent *agent, const char *room, const char *reason, uint64_t count)

@@ -7,8 +7,9 @@
 #include <string.h>
 
 #include "core/correlate_private.h"
+#include "core/parcel.h"
 
-enum { TOLD_MAX = 64, PROCESS_JOINS_MAX = 8 };
+enum { PROCESS_JOINS_MAX = 8 };
 
 struct process_joins {
 	uint32_t count;
@@ -35,14 +36,14 @@ static int told(struct run_private *run, const char *key, bool *ret_told)
 {
 	uint32_t hash = hash_key(key);
 
-	if (!run->joins_told && !(run->joins_told = calloc(TOLD_MAX, sizeof(*run->joins_told))))
+	if (!run->joins_told && !(run->joins_told = calloc(RUN_JOINS_MAX, sizeof(*run->joins_told))))
 		return -ENOMEM;
 	*ret_told = true;
-	for (uint32_t i = 0; i < TOLD_MAX; i++)
+	for (uint32_t i = 0; i < RUN_JOINS_MAX; i++)
 		if (run->joins_told[i] == hash)
 			return 0;
 	*ret_told = false;
-	run->joins_told[run->join_count++ % TOLD_MAX] = hash;
+	run->joins_told[run->join_count++ % RUN_JOINS_MAX] = hash;
 	return 0;
 }
 
@@ -139,4 +140,45 @@ void joins_write(const struct process *process, struct json *json)
 		json_close_object(json);
 	}
 	json_close_array(json);
+}
+
+enum join_tag { JOIN_KEY = 1, JOIN_WHY, JOIN_WITHIN, JOIN_HOW, JOIN_HEAD };
+
+void joins_state_write(struct buf *out, uint16_t tag, const struct process *process)
+{
+	for (uint32_t i = 0; process->joins && i < process->joins->count; i++) {
+		size_t opened = parcel_open(out, tag);
+
+		parcel_put_string(out, JOIN_KEY, process->joins->items[i].key);
+		parcel_put_string(out, JOIN_WHY, process->joins->items[i].why);
+		parcel_put_u64(out, JOIN_WITHIN, process->joins->items[i].within_s);
+		parcel_put_u64(out, JOIN_HOW, process->joins->items[i].how);
+		parcel_put_u64(out, JOIN_HEAD, process->joins->items[i].head);
+		parcel_close(out, opened);
+	}
+}
+
+int joins_state_read(struct correlate *correlate, struct process *process, const struct parcel_field *field)
+{
+	struct parcel inside = parcel_inside(field);
+	struct rule_join join = { 0 };
+	struct parcel_field one;
+	const char *text;
+
+	while (parcel_next(&inside, &one)) {
+		text = parcel_string(&one);
+		if (one.tag == JOIN_KEY)
+			join.key = text;
+		else if (one.tag == JOIN_WHY)
+			join.why = text;
+		else if (one.tag == JOIN_WITHIN)
+			join.within_s = (uint32_t)parcel_u64(&one);
+		else if (one.tag == JOIN_HOW)
+			join.how = (uint8_t)parcel_u64(&one);
+		else if (one.tag == JOIN_HEAD)
+			join.head = parcel_u64(&one) != 0;
+	}
+	if (inside.bad || !join.key || !join.why || join.how > JOIN_WEAK)
+		return -EBADMSG;
+	return keep(correlate, process, &join);
 }

@@ -34,6 +34,8 @@ struct sample_file {
 	const char *sample; // interned
 };
 
+enum { RUN_JOINS_MAX = 64 }; // of joins_told
+
 struct run_private {
 	struct run run;
 	struct correlate *owner; // NULL: correlate is gone, the run is still referred to
@@ -112,6 +114,20 @@ int task_new(struct correlate *correlate, struct run *run, const char *id, struc
 // run NULL: in any run of this engine.
 struct task_private *task_find(struct correlate *correlate, const struct run *run,
 			       const char *engine, const char *id);
+
+// From another image: fields are set, the one reference is the caller's (core/correlate_state.c). The discarding ones
+// take a half-made object that is in no table, or NULL.
+void run_restore(struct correlate *correlate, struct run_private *run);
+void run_discard(struct correlate *correlate, struct run_private *run);
+void task_restore(struct correlate *correlate, struct task_private *task, struct run *run);
+void task_discard(struct correlate *correlate, struct task_private *task);
+// A file that the run knows, by hash; sample NULL: of several.
+int run_restore_file(struct correlate *correlate, struct run_private *run, uint64_t path, const char *sample);
+
+struct buf;
+struct parcel_field;
+void joins_state_write(struct buf *out, uint16_t tag, const struct process *process);
+int joins_state_read(struct correlate *correlate, struct process *process, const struct parcel_field *field);
 
 // --- joins (core/correlate_join.c) -----------------------------------------------------------------------------------
 

@@ -187,6 +187,59 @@ void run_release(struct run *run)
 	}
 }
 
+void run_restore(struct correlate *correlate, struct run_private *run)
+{
+	run->run.references = 1;
+	run->owner = correlate;
+	run_link(correlate, run);
+	correlate->run_count++;
+}
+
+void run_discard(struct correlate *correlate, struct run_private *run)
+{
+	if (!run)
+		return;
+	run->owner = correlate;
+	run_release(run->run.parent);
+	run_free(run);
+}
+
+static void task_link(struct correlate *correlate, struct task_private *task)
+{
+	uint32_t slot;
+
+	grow_tasks(correlate);
+	slot = slot_of(task->task.id, correlate->task_slots);
+	task->hash_next = correlate->tasks[slot];
+	correlate->tasks[slot] = task;
+	correlate->task_count++;
+}
+
+void task_restore(struct correlate *correlate, struct task_private *task, struct run *run)
+{
+	task->task.references = 1;
+	task->task.run = run_reference(run);
+	task->owner = correlate;
+	task_link(correlate, task);
+}
+
+static void task_free(struct task_private *task, struct correlate *owner)
+{
+	for (uint32_t i = 0; owner && i < task->name_count; i++)
+		name_release(&owner->names, task->names[i].text);
+	free(task->task.id);
+	free(task->task.name);
+	free(task->task.sample);
+	free(task->task.cwd);
+	free(task);
+}
+
+void task_discard(struct correlate *correlate, struct task_private *task)
+{
+	if (task)
+		task_free(task, correlate);
+}
+
 int task_new(struct correlate *correlate, struct run *run, const char *id, struct process *root,
 	     struct task **ret_task)
 {
@@ -218,11 +271,7 @@ int task_new(struct correlate *correlate, struct run *run, const char *id, struc
 	task->naming = NAMING_TOOLS;
 	task->sample_weight = UINT32_MAX;
 	task->owner = correlate;
-	grow_tasks(correlate);
-	uint32_t slot = slot_of(task->task.id, correlate->task_slots);
-	task->hash_next = correlate->tasks[slot];
-	correlate->tasks[slot] = task;
-	correlate->task_count++;
+	task_link(correlate, task);
 	*ret_task = &task->task;
 	return 0;
 }
@@ -260,15 +309,9 @@ void task_release(struct task *task)
 	if (private->owner) {
 		task_unlink(private->owner, private);
 		private->owner->task_count--;
-		for (uint32_t i = 0; i < private->name_count; i++)
-			name_release(&private->owner->names, private->names[i].text);
 	}
 	run_release(task->run);
-	free(task->id);
-	free(task->name);
-	free(task->sample);
-	free(task->cwd);
-	free(private);
+	task_free(private, private->owner);
 }
 
 int correlate_new(const struct rules *rules, const char *boot_id, struct correlate **ret_correlate)

@@ -130,6 +130,41 @@ static void put_file(struct sample_file *files, uint32_t slots, struct sample_fi
 	files[i & (slots - 1)] = file;
 }
 
+// No file of this path may be there yet. sample: interned, or NULL.
+static int add_file(struct run_private *run, uint64_t path, const char *sample)
+{
+	if (run->file_count * 2 >= run->file_slots) {
+		uint32_t slots = run->file_slots ? run->file_slots * 2 : 64;
+		struct sample_file *files = calloc(slots, sizeof(*files));
+		if (!files)
+			return -ENOMEM;
+		for (uint32_t i = 0; i < run->file_slots; i++)
+			if (run->files[i].path)
+				put_file(files, slots, run->files[i]);
+		free(run->files);
+		run->files = files;
+		run->file_slots = slots;
+	}
+	put_file(run->files, run->file_slots, (struct sample_file){path, sample});
+	run->file_count++;
+	return 0;
+}
+
+int run_restore_file(struct correlate *correlate, struct run_private *run, uint64_t path, const char *sample)
+{
+	const char *name = NULL;
+	int error;
+
+	if (!path || run->file_count >= FILES_MAX || find_file(run, path))
+		return 0;
+	if (sample && !(name = name_intern(&correlate->names, sample)))
+		return -ENOMEM;
+	error = add_file(run, path, name);
+	if (error)
+		name_release(&correlate->names, name);
+	return error;
+}
+
 // Remembers whose file this is. One that tasks of two samples name (a reference, known sites) is
 // nobody's. Past the bound nothing more is learned.
 static int learn_file(struct correlate *correlate, struct run_private *run, uint64_t path,
@@ -143,24 +178,13 @@ static int learn_file(struct correlate *correlate, struct run_private *run, uint
 	}
 	if (known || run->file_count >= FILES_MAX)
 		return 0;
-	if (run->file_count * 2 >= run->file_slots) {
-		uint32_t slots = run->file_slots ? run->file_slots * 2 : 64;
-		struct sample_file *files = calloc(slots, sizeof(*files));
-		if (!files)
-			return -ENOMEM;
-		for (uint32_t i = 0; i < run->file_slots; i++)
-			if (run->files[i].path)
-				put_file(files, slots, run->files[i]);
-		free(run->files);
-		run->files = files;
-		run->file_slots = slots;
-	}
 	const char *name = name_intern(&correlate->names, sample);
 	if (!name)
 		return -ENOMEM;
-	put_file(run->files, run->file_slots, (struct sample_file){path, name});
-	run->file_count++;
-	return 0;
+	int error = add_file(run, path, name);
+	if (error)
+		name_release(&correlate->names, name);
+	return error;
 }
 
 // A sample is known to a run when a file under its bare name was learned: the name itself stands as

@@ -14,6 +14,8 @@
 
 #include "core/base/log.h"
 #include "core/filter.h"
+#include "core/handover.h"
+#include "core/loader_private.h"
 #include "core/probe.h"
 
 struct shared_map {
@@ -114,16 +116,13 @@ static void module_failed(struct loaded_module *loaded, const char *step, int er
 	snprintf(loaded->why, sizeof(loaded->why), "%s: %s", step, strerror(-error));
 }
 
-static void module_load(struct loader *loader, struct loaded_module *loaded, const struct btf *btf,
-			const struct loader_options *options)
+static void module_load(struct loader *loader, struct loaded_module *loaded, const struct loader_options *options)
 {
 	struct bpf_object_skeleton *skeleton = loaded->skeleton;
 	struct bpf_object *object = *skeleton->obj;
 	bool first = loader->filter_config_fd < 0;
 	int result;
 
-	programs_fit(loaded, object, btf);
-	maps_size(object, loaded->host.env->cpu_count);
 	result = maps_lend(loader, object, options->ring_bytes);
 	if (result < 0) {
 		module_failed(loaded, "sharing the rings", result);
@@ -139,14 +138,17 @@ static void module_load(struct loader *loader, struct loaded_module *loaded, con
 	if (first)
 		result = options->tree ? filter_tree(loader->filter_config_fd)
 				       : filter_apply(loader, options->filter, options->cgroups);
+	if (!result && options->offer)
+		loader_maps_merge(loader, options->offer);
 	if (!result)
 		result = bpf_object__attach_skeleton(skeleton);
 	if (result < 0)
 		module_failed(loaded, "attaching its programs", result);
+	else
+		loader_links_note(loaded);
 }
 
-static void module_start(struct loader *loader, struct loaded_module *loaded, const struct btf *btf,
-			 const struct loader_options *options)
+static void module_open(struct loaded_module *loaded, const struct btf *btf)
 {
 	const struct module *module = loaded->module;
 	int result = module->supported(loaded->host.env, loaded->why);
@@ -166,13 +168,49 @@ static void module_start(struct loader *loader, struct loaded_module *loaded, co
 		return;
 	}
 	loaded->state = MODULE_RUNNING;
-	if (loaded->skeleton)
-		module_load(loader, loaded, btf, options);
-	if (loaded->state != MODULE_RUNNING || !module->start)
+	if (!loaded->skeleton)
 		return;
-	result = module->start(loaded->data);
+	programs_fit(loaded, *loaded->skeleton->obj, btf);
+	maps_size(*loaded->skeleton->obj, loaded->host.env->cpu_count);
+}
+
+static void module_go(struct loaded_module *loaded, int (*function)(void *state), const char *step)
+{
+	int result = function && loaded->state == MODULE_RUNNING ? function(loaded->data) : 0;
+
 	if (result < 0)
-		module_failed(loaded, "starting", result);
+		module_failed(loaded, step, result);
+}
+
+static void module_start(struct loader *loader, struct loaded_module *loaded, const struct loader_options *options)
+{
+	int result;
+
+	if (loaded->state == MODULE_RUNNING && loaded->skeleton) {
+		if (!loader->adopted) {
+			module_load(loader, loaded, options);
+		} else {
+			result = loader_adopt(loaded, options->offer);
+			if (result < 0)
+				module_failed(loaded, "taking over its maps", result);
+			else
+				maps_keep(loader, *loaded->skeleton->obj);
+		}
+	}
+	if (!options->offer)
+		module_go(loaded, loaded->module->start, "starting");
+}
+
+void loader_resume(struct loader *loader, bool resumed)
+{
+	for (size_t i = 0; i < loader->count; i++) {
+		const struct module *module = loader->modules[i].module;
+
+		module_go(&loader->modules[i], resumed ? module->resume : module->start, "going on");
+		if (loader->modules[i].state == MODULE_FAILED)
+			module->close(loader->modules[i].data);
+	}
+	filter_seeded(loader);
 }
 
 int loader_start(struct loader *loader, const struct btf *btf, const struct host_env *env, struct agent *agent,
@@ -186,14 +224,22 @@ int loader_start(struct loader *loader, const struct btf *btf, const struct host
 		struct loaded_module *loaded = &loader->modules[loader->count++];
 
 		loaded->module = modules[i];
-		loaded->host = (struct module_host){
-			.env = env, .agent = agent, .options = options->modules->values[modules[i]->id]
-		};
-		module_start(loader, loaded, btf, options);
-		if (modules[i]->id == MODULE_PROC)
+		loaded->host = (struct module_host){ .env = env,
+						     .agent = agent,
+						     .options = options->modules->values[modules[i]->id],
+						     .iterator_fd = -1 };
+		module_open(loaded, btf);
+	}
+	loader->hash = loader_hash(loader, options->ring_bytes);
+	loader->adopted = options->offer && options->offer->bpf_hash == loader->hash;
+	for (size_t i = 0; i < loader->count; i++) {
+		struct loaded_module *loaded = &loader->modules[i];
+
+		module_start(loader, loaded, options);
+		if (loaded->module->id == MODULE_PROC && !options->offer)
 			filter_seeded(loader);
 		if (loaded->state == MODULE_FAILED)
-			modules[i]->close(loaded->data);
+			loaded->module->close(loaded->data);
 	}
 	return loader_find(loader, MODULE_PROC) ? 0 : -ENOTSUP;
 }
@@ -205,6 +251,7 @@ void loader_stop(struct loader *loader)
 
 		if (loaded->state == MODULE_RUNNING)
 			loaded->module->close(loaded->data);
+		loader_release(loaded);
 		free(loaded->data);
 		loaded->data = NULL;
 		loaded->state = MODULE_OFF;

@@ -37,6 +37,7 @@ struct module_host {
 	const struct host_env *env;
 	struct agent *agent; // for the calls of core/agent.h
 	const void *options; // values of module.options, laid out by it
+	int iterator_fd; // the link of its iterator program, once attached; -1: it has none
 };
 
 struct module {
@@ -53,6 +54,8 @@ struct module {
 	int (*open)(void *state, const struct module_host *host, struct bpf_object_skeleton **ret_skeleton);
 	// After attach. May be NULL.
 	int (*start)(void *state);
+	// Instead of start, when process table and maps were taken over from another image. May be NULL.
+	int (*resume)(void *state);
 	// A ring record of this module; event->size bytes are readable. -EBADMSG: malformed, counted by core.
 	// May be NULL.
 	int (*record)(void *state, const struct event_header *event);

@@ -93,6 +93,26 @@ static int privs_close_on_exec(void)
 	return 0;
 }
 
+int privs_bound(uint64_t keep)
+{
+	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct data[2];
+	int error = privs_drop_bounding(keep);
+
+	if (error < 0)
+		return error;
+	if (syscall(SYS_capget, &header, data) < 0)
+		return -errno;
+	for (int i = 0; i < 2; i++) {
+		uint32_t mask = (uint32_t)(keep >> 32 * i);
+
+		data[i].permitted &= mask;
+		data[i].effective = data[i].permitted;
+		data[i].inheritable &= mask;
+	}
+	return syscall(SYS_capset, &header, data) < 0 ? -errno : 0;
+}
+
 int privs_drop(const struct privs_keep *keep)
 {
 	const struct rlimit no_core = {0, 0};

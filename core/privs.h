@@ -27,12 +27,20 @@ enum privs_profile {
 	PRIVS_STREAM, // files and network; no other process, no executable memory, nothing of the kernel's
 	PRIVS_FETCH, // the updater's child with a network, and no file that is written
 	PRIVS_UPDATE, // the updater's half that writes files, and no new socket
+	PRIVS_WARDEN, // the collector's parent: no other process's memory, no mount, module, namespace or clock
 };
 
 // Installs the system-call filter for all threads. A call outside the profile fails with EPERM and is counted, so a
 // surprise costs a figure and not the recording; one that only an intruder makes (execve, ptrace, mount, ...) kills the
 // process. Needs no_new_privs. -ENOSYS: the kernel has no seccomp filters; -ENOTSUP: no profile for this machine.
 int privs_seccomp(enum privs_profile profile);
+
+// For the collector's parent, which keeps the capabilities an image needs to start and gives up the others; what it
+// starts has no more than it. no_new_privs, no core dumps and PRIVS_WARDEN. 0 or -errno; what could be done is done.
+int privs_warden(void);
+
+// Keeps only these capabilities (1 << CAP_X each) in every set, the bounding set where CAP_SETPCAP allows. 0 or -errno.
+int privs_bound(uint64_t keep);
 
 // Calls refused so far, and the number of the latest one (-1: none).
 uint64_t privs_refused(int *ret_number);

@@ -83,4 +83,4 @@ static const struct privs_checked checked[] = {
 	{.number = -1},
 };
 
-const struct privs_tables privs_tables_collect = {allowed, checked, deadly};
+const struct privs_tables privs_tables_collect = {allowed, checked, deadly, false};

@@ -65,4 +65,4 @@ static const struct privs_checked checked[] = {
 	{.number = -1},
 };
 
-const struct privs_tables privs_tables_datalake = {allowed, checked, deadly};
+const struct privs_tables privs_tables_datalake = {allowed, checked, deadly, false};

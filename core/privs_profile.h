@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a profile of the system-call filter is: core/privs_collect.c, core/privs_stream.c and core/privs_datalake.c
-// have one each, core/privs_update.c two, and core/privs_seccomp.c makes the filter. Tables end with -1.
+// What a profile of the system-call filter is: core/privs_collect.c, core/privs_stream.c, core/privs_datalake.c and
+// core/privs_warden.c have one each, core/privs_update.c two, and core/privs_seccomp.c makes the filter. Tables end
+// with -1.
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "core/privs.h"
@@ -20,6 +22,7 @@ struct privs_tables {
 	const int *allowed;
 	const struct privs_checked *checked;
 	const int *deadly; // nothing here ever makes one of these: whoever does is not us
+	bool others; // what is in no table is allowed
 };
 
 #ifdef __x86_64__
@@ -65,4 +68,4 @@ struct privs_tables {
 	{SYS_socket, 0, ~0U, 2, {AF_INET, AF_INET6}},
 
 extern const struct privs_tables privs_tables_collect, privs_tables_stream, privs_tables_datalake, privs_tables_fetch,
-	privs_tables_update;
+	privs_tables_update, privs_tables_warden;

@@ -27,6 +27,8 @@
 #define PRIVS_ARCH AUDIT_ARCH_AARCH64
 #endif
 
+enum { X32_CALLS = 0x40000000 };
+
 static volatile uint64_t privs_refused_count;
 static volatile int privs_refused_number = -1;
 
@@ -105,6 +107,12 @@ static void privs_build(struct privs_program *program, const struct privs_tables
 		privs_emit_checked(program, checked);
 	for (const int *number = tables->deadly; *number >= 0; number++)
 		privs_emit_return(program, *number, SECCOMP_RET_KILL_PROCESS);
+	if (tables->others) {
+		privs_emit(program, BPF_JMP | BPF_JGE | BPF_K, 0, 1, X32_CALLS);
+		privs_emit(program, BPF_RET | BPF_K, 0, 0, SECCOMP_RET_KILL_PROCESS);
+		privs_emit(program, BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW);
+		return;
+	}
 	// libc falls back to clone(), whose flags can be seen.
 	privs_emit_return(program, SYS_clone3, SECCOMP_RET_ERRNO | ENOSYS);
 	// x32 calls have a bit of their own and so match nothing above: they end here too.
@@ -150,6 +158,8 @@ int privs_seccomp(enum privs_profile profile)
 		return privs_install(&privs_tables_fetch);
 	case PRIVS_UPDATE:
 		return privs_install(&privs_tables_update);
+	case PRIVS_WARDEN:
+		return privs_install(&privs_tables_warden);
 	}
 	return -EINVAL;
 #else

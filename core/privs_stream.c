@@ -34,4 +34,4 @@ static const struct privs_checked checked[] = {
 	{.number = -1},
 };
 
-const struct privs_tables privs_tables_stream = {allowed, checked, deadly};
+const struct privs_tables privs_tables_stream = {allowed, checked, deadly, false};

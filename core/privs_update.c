@@ -59,5 +59,5 @@ static const int deadly[] = {
 	-1,
 };
 
-const struct privs_tables privs_tables_fetch = {fetch_allowed, fetch_checked, deadly};
-const struct privs_tables privs_tables_update = {update_allowed, update_checked, deadly};
+const struct privs_tables privs_tables_fetch = {fetch_allowed, fetch_checked, deadly, false};
+const struct privs_tables privs_tables_update = {update_allowed, update_checked, deadly, false};

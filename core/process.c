@@ -329,6 +329,30 @@ int process_add_image(struct process_table *table, struct process *process, uint
 	return image_append(table, process, start_boot_ns, comm, program_of(&table->programs, strings));
 }
 
+int process_restore_image(struct process_table *table, struct process *process, const struct image *like,
+			  struct program *program)
+{
+	bool first = process->images->program == table->nothing && process->image_count == 1;
+	struct image *image;
+	int result;
+
+	program->references++;
+	result = image_append(table, process, like->start_boot_ns, like->comm, program);
+	if (result < 0)
+		return result;
+	image = process->images;
+	if (first) {
+		process->images = image->next;
+		process->image_count--;
+		image_free(table, image);
+	}
+	image = process->image;
+	image->forked = like->forked;
+	image->at_start = like->at_start;
+	image->peak_rss_bytes = like->peak_rss_bytes;
+	return 0;
+}
+
 void process_program_plain(struct process_table *table, struct process *process)
 {
 	program_plain(&table->programs, process->image->program);

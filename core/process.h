@@ -124,6 +124,7 @@ struct process {
 	uint64_t threads_life_ns; // summed over threads; 0: there was one, or it is not known
 	bool opened; // an opening record was written
 	uint64_t sampled_cpu_ns; // counters.cpu_ns in the last sample
+	uint64_t handed_boot_ns; // up to then the hooks of an older image told of it, and those of this one too; 0: no
 	uint8_t quality[FIGURE_END]; // enum quality
 
 	// correlate's part
@@ -170,6 +171,11 @@ int process_set_strings(struct process *process, const struct image_strings *str
 // Appends an image holding the strings; it becomes process->image. -ENOMEM.
 int process_add_image(struct process_table *table, struct process *process, uint64_t start_boot_ns,
 		      const char comm[PROC_COMM_SIZE], const struct image_strings *strings);
+
+// Appends an image as another collector had it, with this program (one reference more); the first one takes the place
+// of the empty one. Of the image start, names, figures and forked are taken. -ENOMEM.
+int process_restore_image(struct process_table *table, struct process *process, const struct image *image,
+			  struct program *program);
 
 // The arguments of the current image hold no secret: images with the same strings may share them from now on, until
 // process_programs_forget().

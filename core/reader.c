@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <sys/epoll.h>
 
+#include "core/base/buf.h"
 #include "core/base/loop.h"
 
 enum { RING_LIFECYCLE, RING_DETAIL, RINGS };
@@ -25,11 +26,21 @@ struct reader {
 	uint64_t interval_ns;
 	uint64_t current_ns; // interval in force
 	uint64_t malformed;
+	uint64_t hold_from_ns, skip_before_ns; // 0: neither
+	struct buf held; // records behind each other, each on a multiple of 8
 	reader_idle_fn *after;
 	void *context;
 	struct ring_totals *cpu_counts; // one a CPU, scratch
 	int cpu_count;
 };
+
+static void hold(struct reader *reader, const struct event_header *event, size_t size)
+{
+	static const char padding[8];
+
+	buf_append(&reader->held, event, size);
+	buf_append(&reader->held, padding, -size & 7);
+}
 
 static int read_record(void *context, void *data, size_t size)
 {
@@ -37,6 +48,13 @@ static int read_record(void *context, void *data, size_t size)
 	const struct event_header *event = data;
 	struct loaded_module *loaded = NULL;
 
+	if (size >= sizeof(*event) && event->time_ns < reader->skip_before_ns)
+		return 0;
+	if (reader->hold_from_ns && size >= sizeof(*event) && event->size <= size &&
+	    event->time_ns >= reader->hold_from_ns) {
+		hold(reader, event, event->size);
+		return 0;
+	}
 	if (size >= sizeof(*event) && event->size <= size && event->size >= sizeof(*event) &&
 	    event->kind >> 8 < MODULE_ID_END)
 		loaded = reader->by_id[event->kind >> 8];
@@ -50,6 +68,33 @@ uint32_t reader_drain(struct reader *reader)
 	int records = ring_buffer__consume(reader->rings);
 
 	return records > 0 ? (uint32_t)records : 0;
+}
+
+void reader_hold_from(struct reader *reader, uint64_t from_boot_ns)
+{
+	reader->hold_from_ns = from_boot_ns;
+}
+
+uint32_t reader_release(struct reader *reader)
+{
+	uint32_t records = 0;
+
+	reader->hold_from_ns = 0;
+	for (size_t at = 0; at < reader->held.length; records++) {
+		struct event_header *event = (void *)(reader->held.data + at);
+
+		read_record(reader, event, event->size);
+		at += (event->size + 7u) & ~(size_t)7;
+	}
+	if (buf_error(&reader->held) < 0)
+		reader->malformed++;
+	buf_reset(&reader->held);
+	return records;
+}
+
+void reader_skip_before(struct reader *reader, uint64_t until_boot_ns)
+{
+	reader->skip_before_ns = until_boot_ns;
 }
 
 static void reader_round(struct reader *reader)
@@ -124,6 +169,7 @@ void reader_free(struct reader *reader)
 		ring_buffer__free(reader->rings);
 	}
 	free(reader->cpu_counts);
+	buf_free(&reader->held);
 	free(reader);
 }
 

@@ -31,6 +31,13 @@ void reader_free(struct reader *reader);
 // Drains both rings now. Returns the number of records.
 uint32_t reader_drain(struct reader *reader);
 
+// Between two images whose hooks both run for a while. The older one keeps what came at that time or later to itself
+// from then on, in memory; reader_release() hands it to the modules after all. The newer one passes over what came
+// before. Each event is then one image's: of two hooks the older runs first, so none is nobody's.
+void reader_hold_from(struct reader *reader, uint64_t from_boot_ns);
+uint32_t reader_release(struct reader *reader);
+void reader_skip_before(struct reader *reader, uint64_t until_boot_ns);
+
 // Sums the per-CPU counts. seen = submitted + lost + filtered holds for each ring once the host is quiet; while it
 // runs, an event may be between two of its counts.
 int reader_stats(struct reader *reader, struct reader_stats *ret_stats);

@@ -5,6 +5,7 @@
 #include "core/status.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <libgen.h>
 #include <poll.h>
 #include <stdbool.h>
@@ -235,14 +236,12 @@ static int status_bind(struct status_server *server, mode_t mode, gid_t group)
 	return 0;
 }
 
-int status_server_open(struct loop *loop, const char *path, mode_t mode, gid_t group,
-		       status_fill_fn *fill, void *context, struct status_server **ret_server)
+static struct status_server *server_new(struct loop *loop, const char *path, status_fill_fn *fill, void *context)
 {
 	struct status_server *server = calloc(1, sizeof(*server));
-	int error;
 
 	if (!server)
-		return -ENOMEM;
+		return NULL;
 	server->loop = loop;
 	server->fd = -1;
 	server->fill = fill;
@@ -250,17 +249,74 @@ int status_server_open(struct loop *loop, const char *path, mode_t mode, gid_t g
 	for (unsigned i = 0; i < STATUS_CLIENTS_MAX; i++)
 		server->clients[i].fd = -1;
 	server->path = strdup(path);
-	error = server->path ? status_bind(server, mode, group) : -ENOMEM;
+	if (!server->path) {
+		free(server);
+		return NULL;
+	}
+	return server;
+}
+
+static int server_listen(struct status_server *server)
+{
+	int error = loop_add_timer(server->loop, 0, status_check_deadlines, server, &server->timer);
+
+	return error ? error : loop_add_fd(server->loop, server->fd, EPOLLIN, status_accept, server);
+}
+
+int status_server_open(struct loop *loop, const char *path, mode_t mode, gid_t group,
+		       status_fill_fn *fill, void *context, struct status_server **ret_server)
+{
+	struct status_server *server = server_new(loop, path, fill, context);
+	int error;
+
+	if (!server)
+		return -ENOMEM;
+	error = status_bind(server, mode, group);
 	if (error == 0)
-		error = loop_add_timer(loop, 0, status_check_deadlines, server, &server->timer);
-	if (error == 0)
-		error = loop_add_fd(loop, server->fd, EPOLLIN, status_accept, server);
+		error = server_listen(server);
 	if (error < 0) {
 		status_server_close(server);
 		return error;
 	}
 	*ret_server = server;
 	return 0;
+}
+
+static bool bound_to(int fd, const char *path)
+{
+	struct sockaddr_un address = {0};
+	socklen_t size = sizeof(address) - 1;
+
+	return getsockname(fd, (struct sockaddr *)&address, &size) == 0 && !strcmp(address.sun_path, path);
+}
+
+int status_server_adopt(struct loop *loop, const char *path, int fd, status_fill_fn *fill, void *context,
+			struct status_server **ret_server)
+{
+	struct status_server *server;
+	struct stat status;
+	int error;
+
+	if (fd < 0 || !bound_to(fd, path) || lstat(path, &status) < 0 || !S_ISSOCK(status.st_mode))
+		return -ENOENT;
+	server = server_new(loop, path, fill, context);
+	if (!server)
+		return -ENOMEM;
+	server->fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	server->device = status.st_dev;
+	error = server->fd < 0 ? -errno : server_listen(server);
+	if (error < 0) {
+		status_server_close(server);
+		return error;
+	}
+	server->inode = status.st_ino; // from now on it is ours to unlink
+	*ret_server = server;
+	return 0;
+}
+
+int status_server_fd(const struct status_server *server)
+{
+	return server ? server->fd : -1;
 }
 
 void status_server_close(struct status_server *server)
@@ -304,14 +360,15 @@ static uint64_t status_own_rss_bytes(void)
 	return pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-void status_write_self(struct json *json, uint64_t started_boot_ns)
+void status_write_self(struct json *json, uint64_t main_pid, uint64_t started_boot_ns)
 {
 	int number;
 	uint64_t refused = privs_refused(&number);
 
 	json_put_string(json, "version", TRACER_VERSION);
 	json_put_string(json, "build", TRACER_BUILD);
-	json_put_u64(json, "pid", (uint64_t)getpid());
+	json_put_u64(json, "pid", main_pid);
+	json_put_u64(json, "collector_pid", (uint64_t)getpid());
 	json_put_u64(json, "uptime_ns", clock_boot_ns() - started_boot_ns);
 	json_put_u64(json, "cpu_ns", clock_process_cpu_ns());
 	json_put_known_u64(json, "rss_bytes", status_own_rss_bytes());

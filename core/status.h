@@ -32,6 +32,13 @@ typedef void status_fill_fn(void *context, struct buf *out);
 int status_server_open(struct loop *loop, const char *path, mode_t mode, gid_t group,
 		       status_fill_fn *fill, void *context, struct status_server **ret_server);
 
+// The same with the socket of an image before this one. -ENOENT: it is not the one at path.
+int status_server_adopt(struct loop *loop, const char *path, int fd, status_fill_fn *fill, void *context,
+			struct status_server **ret_server);
+
+// What another image may adopt; -1 for NULL.
+int status_server_fd(const struct status_server *server);
+
 // Unlinks the socket and drops its clients. Takes NULL.
 void status_server_close(struct status_server *server);
 
@@ -41,8 +48,9 @@ struct status_counts {
 };
 void status_server_counts(const struct status_server *server, struct status_counts *ret_counts);
 
-// Appends the members that tell of this process itself: version, pid, uptime_ns, cpu_ns, rss_bytes, refused_calls.
-void status_write_self(struct json *json, uint64_t started_boot_ns);
+// Appends the members that tell of this process itself: version, pid (main_pid: whom signals reach), collector_pid,
+// uptime_ns, cpu_ns, rss_bytes, refused_calls.
+void status_write_self(struct json *json, uint64_t main_pid, uint64_t started_boot_ns);
 
 // The other side: connects and reads a whole snapshot, waiting at most timeout_ns. -ECONNREFUSED or -ENOENT: no
 // collector; -EACCES; -ETIMEDOUT; -EFBIG: more than STATUS_SNAPSHOT_MAX.

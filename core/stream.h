@@ -94,6 +94,19 @@ int stream_start(const struct stream_options *options, const char *spool_directo
 		 stream_tell_fn *tell, void *context, struct stream **ret_stream,
 		 char why[STREAM_WHY_SIZE]);
 
+// What another image needs to go on with this streamer: it and its keeper stay as they are.
+struct stream_handle {
+	int fd; // borrowed
+	uint64_t keeper;
+	uint64_t reported; // 0: report says nothing yet
+	struct stream_report report;
+	uint64_t hash; // of everything it was started with: another image starts one of its own when this differs
+};
+void stream_handle_get(const struct stream *stream, struct stream_handle *ret_handle);
+uint64_t stream_options_hash(const struct stream_options *options, const char *spool_directory);
+// Takes the descriptor over, on success only. -ENOMEM.
+int stream_adopt(const struct stream_options *options, const struct stream_handle *handle, struct stream **ret_stream);
+
 // Readable when a report has come; stream_read() takes it. Never blocks. false: both processes are gone, nothing more
 // will come.
 int stream_fd(const struct stream *stream);

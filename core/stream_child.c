@@ -20,6 +20,7 @@
 #include "core/base/clock.h"
 #include "core/stream_prepare.h"
 #include "core/stream_private.h"
+#include "version.h"
 
 #define NS_PER_S 1000000000ULL
 #define NS_PER_MS 1000000ULL
@@ -36,6 +37,7 @@ struct stream {
 	int fd;
 	pid_t keeper;
 	uint64_t stop_wait_ns;
+	uint64_t hash; // stream_options_hash()
 	bool reported, gone, stopping;
 	struct stream_report report;
 };
@@ -222,6 +224,7 @@ int stream_start(const struct stream_options *options, const char *spool_directo
 	stream_setup_free(&setup);
 	stream->fd = pair[0];
 	stream->stop_wait_ns = options->stop_wait_ns;
+	stream->hash = stream_options_hash(options, spool_directory);
 	if (result < 0) {
 		snprintf(why, STREAM_WHY_SIZE, "fork: %s", strerror(-result));
 		close(pair[0]);
@@ -230,6 +233,44 @@ int stream_start(const struct stream_options *options, const char *spool_directo
 	}
 	*ret_stream = stream;
 	return 0;
+}
+
+static uint64_t hash_text(uint64_t hash, const char *text)
+{
+	for (; text && *text; text++)
+		hash = (hash ^ (unsigned char)*text) * UINT64_C(1099511628211);
+	return (hash ^ 0xff) * UINT64_C(1099511628211);
+}
+
+// Another version's streamer is another program, with the same options too.
+uint64_t stream_options_hash(const struct stream_options *options, const char *spool_directory)
+{
+	const char *const texts[] = {TRACER_VERSION, TRACER_BUILD, spool_directory, options->url, options->token_file,
+				     options->ca_file, options->client_cert, options->client_key, options->proxy,
+				     options->no_proxy, options->state_directory, options->user};
+	const uint64_t numbers[] = {options->batch_bytes, options->batch_records, options->batch_age_ns,
+				    options->connect_timeout_ns, options->request_timeout_ns, options->retry_limit_ns,
+				    options->stop_wait_ns, options->quarantine_bytes, options->sandbox};
+	uint64_t hash = UINT64_C(14695981039346656037);
+
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+		hash = hash_text(hash, texts[i]);
+	for (char **pin = options->pins; pin && *pin; pin++)
+		hash = hash_text(hash, *pin);
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+		hash = (hash ^ numbers[i]) * UINT64_C(1099511628211);
+	return hash ? hash : 1;
+}
+
+void stream_handle_get(const struct stream *stream, struct stream_handle *ret_handle)
+{
+	*ret_handle = (struct stream_handle){
+		.fd = stream->fd,
+		.keeper = (uint64_t)stream->keeper,
+		.reported = stream->reported,
+		.report = stream->report,
+		.hash = stream->gone ? 0 : stream->hash,
+	};
 }
 
 int stream_fd(const struct stream *stream)
@@ -265,6 +306,25 @@ static void report_take(struct stream *stream, struct stream_report *report)
 	stream->report.last_error_ns = report->last_error_ns;
 	stream->report.retry_at_ns = report->retry_at_ns;
 	memcpy(stream->report.last_error, report->last_error, sizeof(report->last_error));
+}
+
+int stream_adopt(const struct stream_options *options, const struct stream_handle *handle, struct stream **ret_stream)
+{
+	struct stream *stream = calloc(1, sizeof(*stream));
+
+	if (!stream)
+		return -ENOMEM;
+	stream->fd = handle->fd;
+	stream->keeper = (pid_t)handle->keeper;
+	stream->hash = handle->hash;
+	stream->stop_wait_ns = options->stop_wait_ns;
+	if (handle->reported) {
+		struct stream_report report = handle->report;
+
+		report_take(stream, &report);
+	}
+	*ret_stream = stream;
+	return 0;
 }
 
 bool stream_read(struct stream *stream)

@@ -67,6 +67,15 @@ static int mem_open(void *data, const struct module_host *host, struct bpf_objec
 	return 0;
 }
 
+// What was lost before was told before.
+static int mem_resume(void *data)
+{
+	struct mem_state *state = data;
+
+	state->lost = state->skeleton->bss->stalls_lost;
+	return 0;
+}
+
 static void mem_close(void *data)
 {
 	struct mem_state *state = data;
@@ -184,6 +193,7 @@ const struct module module_mem = {
 	.state_size = sizeof(struct mem_state),
 	.supported = mem_supported,
 	.open = mem_open,
+	.resume = mem_resume,
 	.tick = mem_tick,
 	.process_end = mem_process_end,
 	.process_fields = mem_process_fields,

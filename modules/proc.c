@@ -30,6 +30,7 @@ static const struct option_spec proc_options[] = {
 static const uint64_t YOUNG_NS = 500 * 1000 * 1000ULL; // longer than any record waits in the ring
 static const uint64_t ZOMBIE_WAIT_NS = 1000 * 1000 * 1000ULL;
 static const uint64_t FREE_WAIT_NS = 3000 * 1000 * 1000ULL; // longer than RCU keeps a released task
+static const uint64_t HANDED_NS = 50 * 1000 * 1000ULL; // between two hooks on one event, were the CPU taken in between
 static const uint64_t ENDED_INTERVAL_NS = 1000 * 1000 * 1000ULL;
 
 struct proc_state {
@@ -175,6 +176,26 @@ static int on_fork(struct proc_state *state, const struct event_fork *event)
 	return 0;
 }
 
+static bool text_same(const char *a, const char *b)
+{
+	return a == b || (a && b && !strcmp(a, b));
+}
+
+// While two images' hooks run one exec is told twice, some microseconds apart; the older image's telling came along.
+static bool exec_handed(const struct process *process, const struct event_exec *event,
+			const struct image_strings *strings)
+{
+	const struct image *image = process->image;
+	uint64_t at = event->header.time_ns;
+
+	return process->handed_boot_ns && image->start_boot_ns < process->handed_boot_ns &&
+	       at - image->start_boot_ns < HANDED_NS && !image->forked &&
+	       !strncmp(image->comm, event->identity.comm, PROC_COMM_SIZE) && text_same(image->exe, strings->exe) &&
+	       (!image->program->plain || // arguments without their secrets cannot be compared
+		(image->args_size == strings->args_size &&
+		 (!strings->args_size || !memcmp(image->args, strings->args, strings->args_size))));
+}
+
 static int on_exec(struct proc_state *state, const struct event_exec *event)
 {
 	struct proc_strings strings;
@@ -187,6 +208,8 @@ static int on_exec(struct proc_state *state, const struct event_exec *event)
 		return result;
 	// A process that was found running may have done this very exec just before it was read.
 	if (process->seeded && event->header.time_ns <= process->seeded_boot_ns)
+		return 0;
+	if (exec_handed(process, event, &strings.image))
 		return 0;
 	counters_set(process, &event->counters, event->header.time_ns);
 	process->maxrss_at_exec_bytes = event->maxrss_bytes;
@@ -466,7 +489,7 @@ static size_t live_record(struct proc_state *state, const char *data, size_t siz
 // may come first, and is then added to the figures of the round before, which the next round replaces.
 static int live_read(struct proc_state *state)
 {
-	int iterator = bpf_iter_create(bpf_link__fd(state->skeleton->links.proc_live));
+	int iterator = bpf_iter_create(state->host->iterator_fd);
 	static _Alignas(8) char buffer[64 * 1024];
 	size_t held = 0;
 	ssize_t got;
@@ -502,6 +525,16 @@ static int proc_start(void *data)
 	state->interval_ns = state->options->live_interval_ns;
 	state->live_ns = clock_boot_ns();
 	return result;
+}
+
+// Another image saw to all that lives: the rounds begin as after a start.
+static int proc_resume(void *data)
+{
+	struct proc_state *state = data;
+
+	state->interval_ns = state->options->live_interval_ns;
+	state->live_ns = state->ended_ns = clock_boot_ns();
+	return 0;
 }
 
 // The map entry of a process is the kernel side's to delete, when the task is freed.
@@ -629,6 +662,7 @@ const struct module module_proc = {
 	.supported = proc_supported,
 	.open = proc_open,
 	.start = proc_start,
+	.resume = proc_resume,
 	.record = proc_record,
 	.tick = proc_tick,
 	.close = proc_close,

@@ -173,7 +173,7 @@ static void on_state(struct sched_state *state, const struct event_state *event,
 
 static int states_read(struct sched_state *state, uint64_t elapsed_ns)
 {
-	int iterator = bpf_iter_create(bpf_link__fd(state->skeleton->links.sched_states));
+	int iterator = bpf_iter_create(state->host->iterator_fd);
 	static _Alignas(8) char buffer[32 * 1024];
 	size_t held = 0;
 	ssize_t got;

@@ -106,6 +106,12 @@ PLAIN void *memchr(const void *text, int c, size_t length)
 	const unsigned char *at = text;
 	const __m128i wanted = _mm_set1_epi8((char)c);
 
+	// Whoever asks may not know how much there is (strnlen): only a load on its own boundary stays in a page that a
+	// byte of the text is in.
+	for (; length > 0 && (uintptr_t)at & 15; at++, length--) {
+		if (*at == (unsigned char)c)
+			return (void *)(uintptr_t)at;
+	}
 	for (; length >= 16; at += 16, length -= 16) {
 		int found = _mm_movemask_epi8(_mm_cmpeq_epi8(load16(at), wanted));
 

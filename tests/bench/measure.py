@@ -155,7 +155,7 @@ def direct(recorder, names, rounds=5):
         amount, each = STORMS[name] * 3, []
         for _ in range(rounds):
             with tempfile.TemporaryDirectory(prefix="tracer-bench-") as folder, recorder(folder) as running, bpf_counted():
-                pid = running.process.pid
+                pid = tools.worker(running.process.pid)
                 ended = running.status()["processes_ended"]
                 kernel, own = bpf_ns(pid), tools.cpu_ns(pid)
                 _, cpu, _ = storm(name, amount)

@@ -216,9 +216,18 @@ OTHERS = [Bpftrace, LibbpfExecsnoop, BccExecsnoop, PerfTrace, PerfSched, Forksta
 PACKAGES = ["bpftrace", "libbpf-tools", "bpfcc-tools", "linux-perf", "forkstat", "auditd"]
 
 
+def worker(pid):
+    """Of a collector, whose first process only starts images, the image that records; else pid itself."""
+    if pathlib.Path(f"/proc/{pid}/comm").read_text(encoding="ascii").strip() != "tracer-parent":
+        return pid
+    children = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
+    return next(int(child) for child in children
+                if pathlib.Path(f"/proc/{child}/comm").read_text(encoding="ascii").strip() == "tracer")
+
+
 def cpu_ns(pid):
     """CPU time a process has used, all threads, dead ones included (to the tick) or living ones (to the nanosecond)."""
-    total = 0
+    total, pid = 0, worker(pid)
     for task in os.listdir(f"/proc/{pid}/task"):
         try:
             with open(f"/proc/{pid}/task/{task}/schedstat", encoding="ascii") as file:
@@ -229,7 +238,7 @@ def cpu_ns(pid):
 
 
 def rss_bytes(pid):
-    with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as lines:
+    with open(f"/proc/{worker(pid)}/smaps_rollup", encoding="ascii") as lines:
         for line in lines:
             if line.startswith("Rss:"):
                 return int(line.split()[1]) * 1024

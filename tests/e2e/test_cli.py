@@ -414,10 +414,17 @@ def collector(tmp_path):
 def test_collector_is_confined_and_tells_of_itself(collector):
     daemon, state, processes = collector
     time.sleep(0.5)
-    fields = dict(re.findall(r"^(\w+):\s+(.*)$", Path(f"/proc/{daemon.pid}/status").read_text(), re.M))
-    assert int(fields["CapEff"], 16) == int(fields["CapPrm"], 16) == int(fields["CapBnd"], 16) == 0
-    assert fields["NoNewPrivs"] == "1" and fields["Seccomp"] == "2"
     status = json.loads(tracer("status", "--json", "--socket", state).stdout)
+    fields = dict(re.findall(r"^(\w+):\s+(.*)$", Path(f"/proc/{status['collector_pid']}/status").read_text(), re.M))
+    assert int(fields["CapEff"], 16) == int(fields["CapPrm"], 16) == int(fields["CapBnd"], 16) == 0
+    assert fields["NoNewPrivs"] == "1" and fields["Seccomp"] == "2" and int(fields["PPid"]) == daemon.pid
+    # The parent keeps what an image needs to start, no more, and no socket but the one to its child.
+    parent = dict(re.findall(r"^(\w+):\s+(.*)$", Path(f"/proc/{daemon.pid}/status").read_text(), re.M))
+    assert parent["NoNewPrivs"] == "1" and parent["Seccomp"] == "2"
+    for capability in (12 - 1, 13, 16, 17, 18, 22, 23, 25, 27):  # net_broadcast, net_raw, sys_module, ...: never
+        assert not int(parent["CapBnd"], 16) >> capability & 1 and not int(parent["CapPrm"], 16) >> capability & 1
+    sockets = [link for link in map(os.readlink, Path(f"/proc/{daemon.pid}/fd").iterdir()) if link.startswith("socket:")]
+    assert len(sockets) == 1
     assert status["pid"] == daemon.pid and status["spool"]["balanced"] is True and status["refused_calls"] == 0
     assert {m["name"]: m["state"] for m in status["modules"]}["proc"] == "running"
     ring = status["rings"]["lifecycle"]
@@ -481,7 +488,8 @@ def test_collector_works_as_nobody_with_two_capabilities():
         while not (place / "p").exists() and daemon.poll() is None and time.monotonic() < deadline:
             time.sleep(0.05)
         time.sleep(0.5)
-        fields = dict(re.findall(r"^(\w+):\s+(.*)$", Path(f"/proc/{daemon.pid}/status").read_text(), re.M))
+        image = json.loads(tracer("status", "--json", "--socket", str(place / "s")).stdout)["collector_pid"]
+        fields = dict(re.findall(r"^(\w+):\s+(.*)$", Path(f"/proc/{image}/status").read_text(), re.M))
         assert fields["Uid"].split()[0] == "65534" and int(fields["CapPrm"], 16) == 0 and fields["Seccomp"] == "2"
         child = subprocess.Popen(["sh", "-c", "exit 7"])
         child.wait()

@@ -117,12 +117,14 @@ def test_who_it_is(tmp_path, filtered):
 def test_who_it_is_after_a_full_ring(tmp_path):
     """The record of a fork is lost, that of its end is not: it says all."""
     with collector(tmp_path, "--ring-bytes", "64K", "--drain-interval", "1s") as process:
-        process.send_signal(signal.SIGSTOP)
+        image = json.loads(subprocess.run([tracer.BINARY, "status", "--json", "--socket", process.socket], check=True,
+                                          capture_output=True).stdout)["collector_pid"]
+        os.kill(image, signal.SIGSTOP)
         for _ in range(400):
             os.waitpid(child(0), 0)
         go, stop = os.pipe()
         late = child(41, be_nobody, os.setsid, lambda: os.close(stop), lambda: os.read(go, 1))
-        process.send_signal(signal.SIGCONT)
+        os.kill(image, signal.SIGCONT)
         deadline = time.monotonic() + 20
         while not json.loads(subprocess.run([tracer.BINARY, "status", "--json", "--socket", process.socket], check=False,
                                             capture_output=True).stdout or "{}").get("processes_ended"):

@@ -71,7 +71,7 @@ def parent_of(pid):
 def test_a_killed_keeper_is_missed_once_the_streamer_dies_too(place):
     streamer = place.stream()["pid"]
     keeper = parent_of(streamer)
-    assert parent_of(keeper) == place.collector.pid
+    assert parent_of(parent_of(keeper)) == place.collector.pid
     os.kill(keeper, signal.SIGKILL)
     # The streamer itself goes on.
     before = place.records()

@@ -232,7 +232,8 @@ def test_sql(clickhouse):
 
 
 def test_replicated_tables(clickhouse):
-    """There is no Keeper here, so the statements for a cluster are read by the engine and not carried out."""
+    """Read by the engine and not carried out. With a real ZooKeeper (`zookeeper` in its configuration) chDB makes such a
+    table, but no replica of it ever takes rows: only a ClickHouse server sets the interserver address that they need."""
     url = clickhouse.database("replicated=1&cluster=c&path=/clickhouse/tables/{uuid}/{shard}")
     output = writer(url, "ddl").communicate(timeout=60)[0]
     statements = output.splitlines()

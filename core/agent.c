@@ -317,6 +317,11 @@ struct correlate *agent_correlate(struct agent *agent)
 	return agent->correlate;
 }
 
+uint64_t agent_drained_ns(const struct agent *agent)
+{
+	return agent->reader ? reader_drained_ns(agent->reader) : 0;
+}
+
 const struct clock_offset *agent_clock(const struct agent *agent)
 {
 	return &agent->clock;

@@ -96,6 +96,8 @@ uint64_t agent_lost(const struct agent *agent);
 struct process_table *agent_processes(struct agent *agent);
 struct cgroup_table *agent_cgroups(struct agent *agent);
 struct correlate *agent_correlate(struct agent *agent);
+// Boot time up to which everything in the rings was read; 0: nothing yet, or there are none.
+uint64_t agent_drained_ns(const struct agent *agent);
 const struct clock_offset *agent_clock(const struct agent *agent);
 
 // A process that ran before the collector: arguments, files and directory from /proc, then its place.

@@ -11,6 +11,7 @@
 #include <sys/epoll.h>
 
 #include "core/base/buf.h"
+#include "core/base/clock.h"
 #include "core/base/loop.h"
 
 enum { RING_LIFECYCLE, RING_DETAIL, RINGS };
@@ -26,6 +27,7 @@ struct reader {
 	uint64_t interval_ns;
 	uint64_t current_ns; // interval in force
 	uint64_t malformed;
+	uint64_t drained_ns;
 	uint64_t hold_from_ns, skip_before_ns; // 0: neither
 	struct buf held; // records behind each other, each on a multiple of 8
 	reader_idle_fn *after;
@@ -65,9 +67,16 @@ static int read_record(void *context, void *data, size_t size)
 
 uint32_t reader_drain(struct reader *reader)
 {
+	uint64_t now_ns = clock_boot_ns();
 	int records = ring_buffer__consume(reader->rings);
 
+	reader->drained_ns = now_ns;
 	return records > 0 ? (uint32_t)records : 0;
+}
+
+uint64_t reader_drained_ns(const struct reader *reader)
+{
+	return reader->drained_ns;
 }
 
 void reader_hold_from(struct reader *reader, uint64_t from_boot_ns)

@@ -31,6 +31,9 @@ void reader_free(struct reader *reader);
 // Drains both rings now. Returns the number of records.
 uint32_t reader_drain(struct reader *reader);
 
+// Boot time of the latest drain: what was submitted before then was read. 0: none yet.
+uint64_t reader_drained_ns(const struct reader *reader);
+
 // Between two images whose hooks both run for a while. The older one keeps what came at that time or later to itself
 // from then on, in memory; reader_release() hands it to the modules after all. The newer one passes over what came
 // before. Each event is then one image's: of two hooks the older runs first, so none is nobody's.

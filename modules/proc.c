@@ -406,7 +406,9 @@ static struct process *live_add(struct proc_state *state, const struct event_liv
 	const struct event_process_id *id = &event->identity.process;
 	struct process *process;
 
-	if (event->zombie || (!state->seeding && event->header.time_ns - id->start_ns < YOUNG_NS))
+	// Not by the clock of now: who is kept from the CPU between draining and looking would find everybody old.
+	if (event->zombie ||
+	    (!state->seeding && id->start_ns + YOUNG_NS > agent_drained_ns(state->host->agent)))
 		return NULL;
 	process = process_find(table(state), id->pid);
 	if (process)

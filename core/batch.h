@@ -9,7 +9,7 @@
 #include "core/base/buf.h"
 #include "core/base/json.h"
 
-enum { BATCH_BYTES_MAX = 256 * 1024 };
+enum { BATCH_BYTES_MAX = 128 * 1024 };
 
 // One of its kind (process, gap, oom, ...), or one of a series that a later record makes up for (sample, cgroup,
 // ...).

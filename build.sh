@@ -27,7 +27,7 @@ Options:
 
 Environment:
   CC                  C compiler for the binary: gcc (default) or clang
-  ARCH                machine that it is for: this one (default), x86_64 or aarch64; another has a build/ of its own
+  ARCH                machine that it is for: this one (default), x86_64 or aarch64; one build/ is for one machine
   JOBS                parallel jobs (default: one for each core)
   TRACER_DEPS_CACHE   folder that keeps built third-party libraries between clones
 
@@ -139,7 +139,18 @@ build_deps() {
 	[ "$target" = build/deps ] || ln -s "$target" build/deps
 }
 
+# Objects of two machines in one folder would be linked together.
+check_arch() {
+	local held=$ARCH
+	[ ! -d build/obj ] || held=$(uname -m)
+	[ ! -f build/arch ] || held=$(cat build/arch)
+	[ "$held" = "$ARCH" ] || die "build/ is for $held: take another clone for $ARCH, or ./build.sh clean first" 2
+	mkdir -p build
+	printf '%s\n' "$ARCH" >build/arch
+}
+
 build_tracer() {
+	check_arch
 	# shellcheck disable=SC2086  # a list of words
 	need_packages $BUILD_PACKAGES
 	build_deps

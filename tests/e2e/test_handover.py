@@ -8,6 +8,7 @@ import os
 import pathlib
 import signal
 import subprocess
+import sys
 import threading
 import time
 
@@ -209,3 +210,53 @@ def test_two_hundred_updates_and_downgrades_under_a_storm(place, names):
     place.image("hooks", OTHER_VERSION, programs=True)
     gaps = storm_through(place, names, 200, 8)
     assert sorted(gaps)[len(gaps) // 2] <= 250
+
+
+HALF_WAY = """#!{python}
+import os, select, socket, struct, time
+kind, descriptor, parent = os.environ["_TRACER_WARDEN"].split()
+parent = socket.socket(fileno=int(descriptor))
+parent.send(struct.pack("II240s", 1, 2, b""))  # ready
+select.select([parent], [], [])
+peer = socket.socket(fileno=socket.recv_fds(parent, 4096, 1)[1][0])
+peer.send(struct.pack("IIQ", 1, 1, 0))  # hello
+select.select([peer], [], [])
+socket.recv_fds(peer, 65536, 250)
+socket.send_fds(peer, [struct.pack("IIQ", 1, 3, {flags})], [os.memfd_create("state", os.MFD_ALLOW_SEALING)])
+select.select([peer], [], [])
+{end}
+"""
+
+
+def refused(place, name):
+    """Asks for a hand-over that must not come about; the status once it failed."""
+    before = place.status()
+    place.point(name)
+    os.kill(place.process.pid, signal.SIGUSR2)
+    status = place.wait(lambda status: status["handover"]["failed"] > before["handover"]["failed"])
+    assert status["handover"]["count"] == before["handover"]["count"]
+    assert status["collector_pid"] == before["collector_pid"] and status["version"] == before["version"]
+    return status["handover"]["last_error"]
+
+
+def test_an_image_that_cannot_take_over_changes_nothing(place):
+    place.image("old", VERSION)
+    place.start("old")
+    storm = Storm(place.folder, 4)
+    try:
+        for name, text in (("crash", "#!/bin/sh\nexit 3\n"), ("killed", "#!/bin/sh\nkill -SEGV $$\n"), ("damaged", "no program"),
+                           ("state taken, then gone", HALF_WAY.format(python=sys.executable, flags=0, end="")),
+                           ("the same with hooks", HALF_WAY.format(python=sys.executable, flags=1, end="")),
+                           ("stuck", HALF_WAY.format(python=sys.executable, flags=1, end="time.sleep(1000)"))):
+            path = place.folder / name
+            path.write_text(text)
+            path.chmod(0o755)
+            place.images[name] = (path, VERSION)
+            assert refused(place, name), name
+    finally:
+        truths = storm.end()
+    place.hand_over("old")
+    place.stop()
+    records = place.records()
+    check_storm(truths, records)
+    assert not losses(records), losses(records)[:5]

@@ -6,7 +6,8 @@ import time
 import pytest
 
 from conftest import VERSION
-from trial import KINDS, Machine, Site
+import guest
+from trial import KINDS, Machine, Site, packages
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +59,19 @@ def test_missing_module(machine, site):
     """The tenth: modules are BPF's, which is not used in a pid namespace, as each of the machines above is one."""
     assert [module for module in machine.status()["modules"] if module["state"] == "running"]
     check_kinds(machine, site, ["module"])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("init,first", [("systemd", "/usr/lib/systemd/systemd"), ("openrc", "/usr/sbin/init"), ("sysv", "/usr/sbin/init")])
+def test_missing_module_in_a_guest(init, first, release, site, tmp_path, tmp_path_factory):
+    """The same with an init, and so in a guest, whose first pid namespace is its own."""
+    version = site.bundle("module")
+    debs = packages(init, tmp_path_factory.getbasetemp() / "packages")
+    ran, seconds, state, status = guest.run(tmp_path, init, release.folder, debs)
+    print(f"{KINDS['module'][0]:24} {init:8} {seconds:6.1f} s  {state['bad'][0]['reason']} (in a guest, by software)")
+    assert ran == first and state["trial"] is None and seconds <= 120
+    assert (state["bad"][0]["version"], state["bad"][0]["reason"]) == (version, "the module io ran before and does not now")
+    assert status["version"] == VERSION and status["source"] == "bpf"
 
 
 @pytest.mark.long

@@ -107,20 +107,26 @@ class Site:
         return version
 
 
+def packages(init, folder):
+    """Debian's packages of an init that cannot be installed beside the one that is."""
+    place = Path(folder) / init
+    place.mkdir(parents=True, exist_ok=True)
+    if PACKAGES[init] and not list(place.glob("*.deb")):
+        command("apt-get", "-o", "APT::Sandbox::User=root", "-q", "download", *PACKAGES[init], cwd=place)
+    return sorted(place.glob("*.deb"))
+
+
 class Machine:
     """What runs in it has files, processes and a network of its own. init: systemd, openrc, sysv, none, or bpf: none, among the processes
     of this machine, since BPF is not used in a pid namespace."""
 
-    def __init__(self, init, srv, packages):
+    def __init__(self, init, srv, folder):
         self.init, self.pid = "none" if init == "bpf" else init, None
         self.shared = init == "bpf"
         init = self.init
         self.folder = tempfile.mkdtemp(prefix="tracer-machine-")
-        debs = Path(packages) / init
-        debs.mkdir(parents=True, exist_ok=True)
-        if PACKAGES[init] and not list(debs.glob("*.deb")):
-            command("apt-get", "-o", "APT::Sandbox::User=root", "-q", "download", *PACKAGES[init], cwd=debs)
-        self.holder = subprocess.Popen(["unshare", "-mfuiCn" if self.shared else "-mpfuiCn", "--kill-child", "sh", "-c", BOOT, "sh", self.folder, str(srv), init, str(debs),
+        packages(init, folder)
+        self.holder = subprocess.Popen(["unshare", "-mfuiCn" if self.shared else "-mpfuiCn", "--kill-child", "sh", "-c", BOOT, "sh", self.folder, str(srv), init, f"{folder}/{init}",
                                         INITTAB.get(init, "")],
                                        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         if init == "systemd":

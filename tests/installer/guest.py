@@ -11,7 +11,7 @@ from pathlib import Path
 
 from conftest import ROOT, command
 
-DIRECTORIES = """usr/bin usr/sbin usr/lib usr/lib64 usr/local etc/systemd/system etc/init.d etc/runlevels/default etc/rc0.d etc/rc1.d etc/rc2.d
+DIRECTORIES = """usr/bin usr/sbin usr/lib usr/lib64 usr/local etc/systemd/system etc/init.d etc/rc0.d etc/rc1.d etc/rc2.d
 etc/rc3.d etc/rc4.d etc/rc5.d etc/rc6.d proc sys dev run tmp var/lib var/log srv root""".split()
 PROGRAMS = "bash dash minisign sha256sum flock awk setsid readlink stat tail env".split()
 FILES = {
@@ -19,7 +19,6 @@ FILES = {
     "etc/group": "root:x:0:\ntty:x:5:\nnogroup:x:65534:\n",
     "etc/shadow": "root:*:19000:0:99999:7:::\n",
     "etc/machine-id": "0123456789abcdef0123456789abcdef\n",
-    "etc/insserv.conf": "",
     "etc/systemd/system/guest.service": "[Unit]\nAfter=basic.target\n[Service]\nType=oneshot\nExecStart=/bin/sh /guest.sh\n"
                                         "StandardOutput=tty\nStandardError=tty\nTTYPath=/dev/ttyS0\n",
 }
@@ -50,8 +49,6 @@ echo "status: $(tracer status --json)"
 poweroff -f
 """,
 }
-INITTAB = {"sysv": "l3:3:wait:/bin/true", "openrc": "l3:3:wait:/bin/sh -c 'mkdir -p /run/openrc && echo default >/run/openrc/softlevel; "
-           "/sbin/openrc default'"}
 
 
 def put(root, path, links=True):
@@ -103,9 +100,7 @@ def make_root(root, init, srv, debs):
         (root / name).write_text("#!/bin/sh\n" + text.replace("@@", init))
         (root / name).chmod(0o755)
     if init != "systemd":
-        (root / "etc/init.d/localmount").write_text("#!/sbin/openrc-run\nstart() { :; }\n")
-        (root / "etc/init.d/localmount").chmod(0o755)
-        (root / "etc/inittab").write_text(f"id:3:initdefault:\n{INITTAB[init]}\ng:3:once:/bin/sh /guest.sh >/dev/ttyS0 2>&1\n")
+        (root / "etc/inittab").write_text("id:3:initdefault:\ng:3:once:/bin/sh /guest.sh >/dev/ttyS0 2>&1\n")
     shutil.copytree(srv, root / "srv", dirs_exist_ok=True, ignore=shutil.ignore_patterns("site"))
 
 

@@ -62,7 +62,7 @@ def test_missing_module(machine, site):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("init,first", [("systemd", "/usr/lib/systemd/systemd"), ("openrc", "/usr/sbin/init"), ("sysv", "/usr/sbin/init")])
+@pytest.mark.parametrize("init,first", [("systemd", "/usr/lib/systemd/systemd"), ("sysv", "/usr/sbin/init")])
 def test_missing_module_in_a_guest(init, first, release, site, tmp_path, tmp_path_factory):
     """The same with an init, and so in a guest, whose first pid namespace is its own."""
     version = site.bundle("module")

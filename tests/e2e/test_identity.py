@@ -116,11 +116,11 @@ def test_who_it_is(tmp_path, filtered):
 
 def test_who_it_is_after_a_full_ring(tmp_path):
     """The record of a fork is lost, that of its end is not: it says all."""
-    with collector(tmp_path, "--ring-bytes", "64K", "--drain-interval", "1s") as process:
+    with collector(tmp_path, "--ring-bytes", "512K") as process:
         image = json.loads(subprocess.run([tracer.BINARY, "status", "--json", "--socket", process.socket], check=True,
                                           capture_output=True).stdout)["collector_pid"]
         os.kill(image, signal.SIGSTOP)
-        for _ in range(400):
+        for _ in range(1500):
             os.waitpid(child(0), 0)
         go, stop = os.pipe()
         late = child(41, be_nobody, os.setsid, lambda: os.close(stop), lambda: os.read(go, 1))

@@ -434,6 +434,8 @@ int update_guard(const char *library, const char *directory)
 		guard.trial.began_ns = guard.began_ns;
 	find_socket(guard.socket, sizeof(guard.socket));
 	watch_begin(&guard);
+	// A hand-over starts no service, and so none that a start of the service brings with it.
+	service_start_standby(library);
 	if (update_back_startable(library, guard.trial.version, why) < 0)
 		return give_back(&guard, false, why);
 	return watch(&guard);

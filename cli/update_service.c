@@ -153,6 +153,14 @@ int service_restart(const char *library)
 	return result > 0 ? -EIO : result;
 }
 
+void service_start_standby(const char *library)
+{
+	static const char *const start[] = {"systemctl", "start", "--no-block", "tracer-guard.service", NULL};
+
+	if (service_manager_of(library) == SERVICE_SYSTEMD)
+		command_run(start, NULL, 0);
+}
+
 // ---- processes ---------------------------------------------------------------------------------------------------
 
 static bool process_runs(pid_t pid, const char *folder)

@@ -18,6 +18,10 @@ bool service_is_stopped(const char *library);
 // Stops what runs and starts it, whatever state it is in. 0, -ENOENT: there is no service; other -errno: it failed.
 int service_restart(const char *library);
 
+// Has the service manager start a guard of its own beside this process, where it has one: a standby, which it starts
+// again when that is killed. (The supervise script looks after its own.)
+void service_start_standby(const char *library);
+
 // Whether the process runs a program of LIBRARY/versions.
 bool service_owns(const char *library, pid_t pid);
 

@@ -40,7 +40,7 @@ static int ca_read(struct clickhouse_store *store, struct store_error *error)
 		stream_ca_find(path);
 	err = stream_ca_read(path, &store->ca, &name);
 	store->url.ca = &store->ca;
-	return err < 0 ? clickhouse_fail(error, err, "ca_file %s: %s", name, strerror(-err)) : 0;
+	return err < 0 ? store_fail(error, err, "ca_file %s: %s", name, strerror(-err)) : 0;
 }
 
 static int clickhouse_open(const char *rest, const struct store_options *options, struct store **ret_store,
@@ -50,14 +50,14 @@ static int clickhouse_open(const char *rest, const struct store_options *options
 	int err;
 
 	if (!store)
-		return clickhouse_fail(error, -ENOMEM, "out of memory");
+		return store_fail(error, -ENOMEM, "out of memory");
 	store->store.backend = &store_clickhouse;
 	store->options = *options;
 	err = clickhouse_url_parse(rest, &store->url, error);
 	if (!err)
 		err = ca_read(store, error);
 	if (!err && clickhouse_http_new(&store->url, &store->http) < 0)
-		err = clickhouse_fail(error, -ENOMEM, "out of memory");
+		err = store_fail(error, -ENOMEM, "out of memory");
 	if (!err)
 		err = clickhouse_schema_open(store, error);
 	if (err < 0) {
@@ -75,7 +75,7 @@ static int clickhouse_reader_open(struct store *base, struct store_reader **ret_
 
 	if (!reader || clickhouse_http_new(&store->url, &reader->http) < 0) {
 		free(reader);
-		return clickhouse_fail(error, -ENOMEM, "out of memory");
+		return store_fail(error, -ENOMEM, "out of memory");
 	}
 	reader->reader.backend = &store_clickhouse;
 	reader->url = store->url;
@@ -97,13 +97,13 @@ static void clickhouse_reader_close(struct store_reader *base)
 static int clickhouse_backup_begin(struct store *store, const char *path, struct store_backup **ret_backup,
 				   struct store_error *error)
 {
-	return clickhouse_fail(error, -EOPNOTSUPP,
-			       "ClickHouse makes its own backups: BACKUP DATABASE ... TO ..., see docs/datalake.md");
+	return store_fail(error, -EOPNOTSUPP,
+			  "ClickHouse makes its own backups: BACKUP DATABASE ... TO ..., see docs/datalake.md");
 }
 
 static int clickhouse_backup_step(struct store_backup *backup, struct store_error *error)
 {
-	return clickhouse_fail(error, -EOPNOTSUPP, "ClickHouse makes its own backups");
+	return store_fail(error, -EOPNOTSUPP, "ClickHouse makes its own backups");
 }
 
 static void clickhouse_backup_end(struct store_backup *backup)

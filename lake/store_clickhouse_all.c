@@ -120,7 +120,7 @@ static int each_of_kind(struct clickhouse_reader *reader, enum series_kind kind,
 		   points->schema->name,
 		   amounts ? " GROUP BY p.workspace, p.host_id, p.series_id, p.owner_id, p.label, p.time_ns" : "");
 	if (buf_error(&query) < 0)
-		return clickhouse_fail(error, -ENOMEM, "out of memory");
+		return store_fail(error, -ENOMEM, "out of memory");
 	request.query = query.data;
 	return clickhouse_rows_run(reader->http, &request, &rows, error);
 }
@@ -133,7 +133,7 @@ int clickhouse_each_point(struct store_reader *base, store_point_fn fn, void *da
 	int err = 0;
 
 	if (!point)
-		return clickhouse_fail(error, -ENOMEM, "out of memory");
+		return store_fail(error, -ENOMEM, "out of memory");
 	points.point = point;
 	arena_init(&points.arena, 4096);
 	for (int kind = 0; !err && kind < SERIES_KIND_END; kind++)

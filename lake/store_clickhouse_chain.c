@@ -50,7 +50,7 @@ static int read_numbers(struct clickhouse_store *store, const char *query, uint6
 	if (err < 0)
 		return err;
 	if (sscanf(text.data, "%" SCNu64 "\t%" SCNu64, ret_first, ret_second) != 2)
-		return clickhouse_fail(error, -EIO, "ClickHouse: an answer that is no number");
+		return store_fail(error, -EIO, "ClickHouse: an answer that is no number");
 	return 0;
 }
 
@@ -113,10 +113,9 @@ static int look(struct clickhouse_store *store, uint64_t n, uint64_t *ret_batch,
 	if (err < 0)
 		return err;
 	if (count > 1)
-		return clickhouse_fail(
-			error, -EILSEQ,
-			"ClickHouse took two entries at one place: deduplication of inserts is off for the "
-			"table chain");
+		return store_fail(error, -EILSEQ,
+				  "ClickHouse took two entries at one place: deduplication of inserts is off for the "
+				  "table chain");
 	return count ? 0 : -ENOENT;
 }
 
@@ -139,7 +138,7 @@ static int nothing_there(struct clickhouse_store *store, uint64_t n, struct stor
 		store->stuck_tries++;
 	}
 	store->batches_left = 0;
-	return clickhouse_fail(error, -EAGAIN, "ClickHouse did not take entry %" PRIu64 " of the chain", n);
+	return store_fail(error, -EAGAIN, "ClickHouse did not take entry %" PRIu64 " of the chain", n);
 }
 
 static int entry(struct clickhouse_store *store, const char *kind, uint64_t batch, uint64_t upto, uint64_t after,
@@ -200,7 +199,7 @@ int clickhouse_chain_draw(struct clickhouse_store *store, uint64_t *ret_batch, s
 		store->claimed_s = now_s();
 		// The number in a claim only tells one claimer from another.
 		if (getrandom(&mine, sizeof(mine), 0) != (ssize_t)sizeof(mine))
-			return clickhouse_fail(error, -EIO, "no random numbers");
+			return store_fail(error, -EIO, "no random numbers");
 		err = entry(store, "claim", mine, 0, 0, error);
 		if (err < 0)
 			return err;

@@ -96,7 +96,7 @@ static int cursors_ask(struct clickhouse_store *store, struct buf *list, struct 
 
 	buf_append_char(list, ']');
 	if (buf_error(list) < 0)
-		return clickhouse_fail(error, -ENOMEM, "out of memory");
+		return store_fail(error, -ENOMEM, "out of memory");
 	clickhouse_parameter(&request, "ids", list->data);
 	if (store->url.replicated)
 		clickhouse_setting(&request, "select_sequential_consistency", "1");

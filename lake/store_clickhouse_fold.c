@@ -45,7 +45,7 @@ static int ask_folds(struct clickhouse_store *store, struct place *places, size_
 
 	for (line = text.data; !err && line && *line && count < FOLDS_MAX; count++) {
 		if (sscanf(line, "%" SCNu64 "\t%" SCNu64, &places[count].after, &places[count].upto) != 2)
-			return clickhouse_fail(error, -EIO, "ClickHouse: an answer that is no number");
+			return store_fail(error, -EIO, "ClickHouse: an answer that is no number");
 		line = strchr(line, '\n');
 		line = line ? line + 1 : "";
 	}
@@ -54,7 +54,7 @@ static int ask_folds(struct clickhouse_store *store, struct place *places, size_
 	if (err < 0)
 		return err;
 	if (sscanf(text.data, "%" SCNu64, ret_batches) != 1)
-		return clickhouse_fail(error, -EIO, "ClickHouse: an answer that is no number");
+		return store_fail(error, -EIO, "ClickHouse: an answer that is no number");
 	*ret_count = count;
 	return 0;
 }
@@ -144,7 +144,7 @@ static int fold_rows(struct clickhouse_store *store, const struct place *place, 
 			continue;
 		fold_statement(&text, (enum schema_entity_id)id, place, batch);
 		if (buf_error(&text) < 0)
-			return clickhouse_fail(error, -ENOMEM, "out of memory");
+			return store_fail(error, -ENOMEM, "out of memory");
 		request.query = text.data;
 		snprintf(token, sizeof(token), "%" PRIu64, batch);
 		clickhouse_setting(&request, "insert_deduplicate", "1");
@@ -284,7 +284,7 @@ static int remove_entries(struct clickhouse_store *store, uint64_t upto, struct 
 		.query =
 			"SELECT least({upto:UInt64}, (SELECT min(reached) FROM (SELECT "
 			"maxIf(upto, " CLICKHOUSE_PUBLISHED ") AS reached FROM rollup_state RIGHT JOIN (SELECT "
-							    "toUInt32(arrayJoin([10, 60, 3600])) AS level_s) "
+			"toUInt32(arrayJoin([10, 60, 3600])) AS level_s) "
 			"AS l USING level_s GROUP BY level_s)), (SELECT if(count() = 0, toUInt64(9223372036854775807), "
 			"toUInt64(min(n) - 1)) FROM chain WHERE kind = 'batch' AND batch > (SELECT max(batch) FROM "
 			"chain WHERE "
@@ -298,7 +298,7 @@ static int remove_entries(struct clickhouse_store *store, uint64_t upto, struct 
 	clickhouse_parameter(&ask, "upto", number);
 	err = clickhouse_http_text(store->http, &ask, &text, error);
 	if (!err && sscanf(text.data, "%" SCNu64, &until) != 1)
-		err = clickhouse_fail(error, -EIO, "ClickHouse: an answer that is no number");
+		err = store_fail(error, -EIO, "ClickHouse: an answer that is no number");
 	if (err < 0 || until < CLICKHOUSE_FOLD_BATCHES)
 		return err;
 	snprintf(statement, sizeof(statement),
@@ -328,7 +328,7 @@ int clickhouse_fold_remove(struct clickhouse_store *store, struct store_error *e
 	clickhouse_parameter(&request, "age", age);
 	err = clickhouse_http_text(store->http, &request, &text, error);
 	if (!err && sscanf(text.data, "%" SCNu64 "\t%" SCNu64, &upto, &entries) != 2)
-		err = clickhouse_fail(error, -EIO, "ClickHouse: an answer that is no number");
+		err = store_fail(error, -EIO, "ClickHouse: an answer that is no number");
 	if (err < 0 || !upto || entries < CLICKHOUSE_FOLD_BATCHES)
 		return err;
 	err = remove_parts(store, upto, &all, error);

@@ -236,7 +236,7 @@ int clickhouse_insert(struct clickhouse_store *store, const char *table, const s
 	clickhouse_table_columns(table, &query);
 	buf_append_string(&query, ") FORMAT RowBinary");
 	if (buf_error(&query) < 0)
-		return clickhouse_fail(error, -ENOMEM, "out of memory");
+		return store_fail(error, -ENOMEM, "out of memory");
 	request.query = query.data;
 	request.data = rows->data;
 	request.data_length = rows->length;

@@ -35,19 +35,6 @@ struct clickhouse_http {
 	const atomic_bool *stop; // NULL: nobody breaks it off
 };
 
-int clickhouse_fail(struct store_error *error, int code, const char *format, ...)
-{
-	va_list arguments;
-
-	if (!error)
-		return code;
-	error->code = code;
-	va_start(arguments, format);
-	vsnprintf(error->text, sizeof(error->text), format, arguments);
-	va_end(arguments);
-	return code;
-}
-
 void clickhouse_parameter(struct clickhouse_request *request, const char *name, const char *value)
 {
 	if (request->parameter_count < CLICKHOUSE_PAIRS_MAX)
@@ -331,14 +318,13 @@ static int report_exception(struct clickhouse_http *http, long status, struct st
 		text = strstr(text, "DB::Exception: ") + strlen("DB::Exception: ");
 	end = strstr(text, " (version ");
 	length = end ? (size_t)(end - text) : strcspn(text, "\n");
-	clickhouse_fail(error, code, "ClickHouse: %.*s", (int)(length < 220 ? length : 220),
-			length ? text : "no reason");
+	store_fail(error, code, "ClickHouse: %.*s", (int)(length < 220 ? length : 220), length ? text : "no reason");
 	for (char *c = error->text; *c; c++) {
 		if ((unsigned char)*c < ' ' || *c == 0x7f)
 			*c = ' ';
 	}
 	if (http->code == 516 || http->code == 193 || http->code == 192 || http->code == 194)
-		clickhouse_fail(error, -EACCES, "ClickHouse does not know this user and password");
+		store_fail(error, -EACCES, "ClickHouse does not know this user and password");
 	return code;
 }
 
@@ -352,7 +338,7 @@ int clickhouse_http_run(struct clickhouse_http *http, const struct clickhouse_re
 	if (!error)
 		error = &unused;
 	if (make_target(http, request) < 0)
-		return clickhouse_fail(error, -ENOMEM, "out of memory");
+		return store_fail(error, -ENOMEM, "out of memory");
 	set_up(http, request);
 	buf_reset(&http->problem);
 	http->code = 0;
@@ -363,11 +349,10 @@ int clickhouse_http_run(struct clickhouse_http *http, const struct clickhouse_re
 	if (http->stopped)
 		return http->stopped;
 	if (result == CURLE_PEER_FAILED_VERIFICATION || result == CURLE_SSL_CACERT_BADFILE)
-		return clickhouse_fail(error, -EACCES, "ClickHouse's certificate is not to be trusted: %s",
-				       http->reason);
+		return store_fail(error, -EACCES, "ClickHouse's certificate is not to be trusted: %s", http->reason);
 	if (result != CURLE_OK)
-		return clickhouse_fail(error, result == CURLE_OUT_OF_MEMORY ? -ENOMEM : -EAGAIN, "ClickHouse: %s",
-				       *http->reason ? http->reason : curl_easy_strerror(result));
+		return store_fail(error, result == CURLE_OUT_OF_MEMORY ? -ENOMEM : -EAGAIN, "ClickHouse: %s",
+				  *http->reason ? http->reason : curl_easy_strerror(result));
 	if (status != 200 || http->code)
 		return report_exception(http, status, error);
 	return 0;

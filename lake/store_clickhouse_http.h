@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "core/base/buf.h"
-#include "lake/store.h"
+#include "lake/store_private.h"
 
 enum { CLICKHOUSE_NAME_MAX = 64 };
 
@@ -75,6 +75,3 @@ int clickhouse_http_run(struct clickhouse_http *http, const struct clickhouse_re
 // The whole answer into ret_text (reset first), without a newline at its end.
 int clickhouse_http_text(struct clickhouse_http *http, struct clickhouse_request *request, struct buf *ret_text,
 			 struct store_error *error);
-
-// Sets error and returns code.
-__attribute__((format(printf, 3, 4))) int clickhouse_fail(struct store_error *error, int code, const char *format, ...);

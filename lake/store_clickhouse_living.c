@@ -154,7 +154,7 @@ static int ask_opened(struct clickhouse_store *store, const struct buf *ids, str
 		   "SELECT DISTINCT process_id FROM open_rows WHERE process_id IN (%s) AND " CLICKHOUSE_PUBLISHED,
 		   ids->data);
 	if (buf_error(&query) < 0)
-		return clickhouse_fail(error, -ENOMEM, "out of memory");
+		return store_fail(error, -ENOMEM, "out of memory");
 	request.query = query.data;
 	clickhouse_setting(&request, "max_query_size", "4000000");
 	return clickhouse_rows_run(store->http, &request, &rows, error);
@@ -180,7 +180,7 @@ static int ask_rows(struct clickhouse_living *living, struct clickhouse_store *s
 		   "(%1$s) AND " CLICKHOUSE_PUBLISHED ")",
 		   opened->data);
 	if (buf_error(&query) < 0)
-		return clickhouse_fail(error, -ENOMEM, "out of memory");
+		return store_fail(error, -ENOMEM, "out of memory");
 	request.query = query.data;
 	clickhouse_setting(&request, "max_query_size", "4000000");
 	return clickhouse_rows_run(store->http, &request, &rows, error);
@@ -190,11 +190,11 @@ static int ask(struct clickhouse_living *living, struct clickhouse_store *store,
 	       struct store_error *error)
 {
 	CLEANUP(buf_free) struct buf opened = BUF_INIT;
-	int err = buf_error(ids) < 0 ? clickhouse_fail(error, -ENOMEM, "out of memory")
+	int err = buf_error(ids) < 0 ? store_fail(error, -ENOMEM, "out of memory")
 				     : ask_opened(store, ids, &opened, error);
 
 	if (!err && buf_error(&opened) < 0)
-		err = clickhouse_fail(error, -ENOMEM, "out of memory");
+		err = store_fail(error, -ENOMEM, "out of memory");
 	return !err && opened.length ? ask_rows(living, store, &opened, error) : err;
 }
 

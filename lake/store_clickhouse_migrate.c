@@ -44,7 +44,7 @@ static int part_begin(struct moving *moving)
 	clickhouse_parts_free(&moving->living);
 	moving->rows = 0;
 	if (clickhouse_parts_begin(&moving->living) < 0)
-		return clickhouse_fail(moving->error, -ENOMEM, "out of memory");
+		return store_fail(moving->error, -ENOMEM, "out of memory");
 	return clickhouse_chain_draw(moving->to, &moving->batch, moving->error);
 }
 
@@ -64,7 +64,7 @@ static void moving_free(struct moving *moving)
 static int send(struct moving *moving, const char *table, const struct buf *rows)
 {
 	if (buf_error(rows) < 0)
-		return clickhouse_fail(moving->error, -ENOMEM, "out of memory");
+		return store_fail(moving->error, -ENOMEM, "out of memory");
 	return clickhouse_insert(moving->to, table, rows, moving->batch, moving->error);
 }
 
@@ -425,10 +425,9 @@ static int find_place(struct moving *moving, char *position, size_t size)
 	if (err < 0)
 		return err;
 	if (sscanf(text.data, "%" SCNu64 "\t%" SCNu64 "\t%" SCNu64 "\t%n", &published, &parts, &moving->stage, &at) < 3)
-		return clickhouse_fail(moving->error, -EIO, "ClickHouse: an answer that is no number");
+		return store_fail(moving->error, -EIO, "ClickHouse: an answer that is no number");
 	if (published != parts)
-		return clickhouse_fail(moving->error, -EEXIST,
-				       "the ClickHouse database holds other data than this move's");
+		return store_fail(moving->error, -EEXIST, "the ClickHouse database holds other data than this move's");
 	snprintf(position, size, "%s", at ? text.data + at : "");
 	return 0;
 }
@@ -457,7 +456,7 @@ int migrate_lake(const char *from, const char *to, const struct store_retention 
 	int err;
 
 	if (strncmp(to, "clickhouse:", 11))
-		return clickhouse_fail(error, -EINVAL, "a lake is moved to clickhouse://USER@HOST:PORT/DATABASE");
+		return store_fail(error, -EINVAL, "a lake is moved to clickhouse://USER@HOST:PORT/DATABASE");
 	err = store_open(from, &reading, &source, error);
 	if (!err)
 		err = store_open(to, &writing, &target, error);

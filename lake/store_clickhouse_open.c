@@ -77,7 +77,7 @@ static int bring_up(struct clickhouse_store *store, const struct buf *statements
 		return err;
 	if (clickhouse_schema_alters(&store->url, &store->options.retention, there.data, &alters) < 0 ||
 	    clickhouse_schema_views(&store->url, &views) < 0 || (buf_append(&views, "", 1), buf_error(&views)) < 0)
-		return clickhouse_fail(error, -ENOMEM, "out of memory");
+		return store_fail(error, -ENOMEM, "out of memory");
 	err = run_all(store, alters.data, error);
 	return err ? err : run_all(store, views.data, error);
 }
@@ -102,7 +102,7 @@ static int schema_entry(struct clickhouse_store *store, uint64_t *ret_version, u
 	int err = clickhouse_http_text(store->http, &request, &text, error);
 
 	if (!err && sscanf(text.data, "%" SCNu64 "\t%" SCNu64, ret_version, ret_print) != 2)
-		err = clickhouse_fail(error, -EIO, "ClickHouse: an answer that is no number");
+		err = store_fail(error, -EIO, "ClickHouse: an answer that is no number");
 	return err;
 }
 
@@ -122,7 +122,7 @@ static int schema_publish(struct clickhouse_store *store, uint64_t print, struct
 		if (err < 0 || (version >= CLICKHOUSE_SCHEMA_VERSION && there == print))
 			return err;
 	}
-	return clickhouse_fail(error, -EAGAIN, "other instances keep changing the tables");
+	return store_fail(error, -EAGAIN, "other instances keep changing the tables");
 }
 
 int clickhouse_schema_open(struct clickhouse_store *store, struct store_error *error)
@@ -135,16 +135,16 @@ int clickhouse_schema_open(struct clickhouse_store *store, struct store_error *e
 	if (err < 0)
 		return err;
 	if (!there && (store->options.read_only || !store->options.create))
-		return clickhouse_fail(error, -ENOENT, "there is no datalake in database %s", store->url.database);
+		return store_fail(error, -ENOENT, "there is no datalake in database %s", store->url.database);
 	if (clickhouse_schema_tables(&store->url, &store->options.retention, &statements) < 0 ||
 	    (buf_append(&statements, "", 1), buf_error(&statements)) < 0)
-		return clickhouse_fail(error, -ENOMEM, "out of memory");
+		return store_fail(error, -ENOMEM, "out of memory");
 	if (there && (err = schema_entry(store, &version, &print, error)) < 0)
 		return err;
 	if (version > CLICKHOUSE_SCHEMA_VERSION)
-		return clickhouse_fail(error, -EPROTO,
-				       "database %s is of a newer Tracer (schema %" PRIu64 ", this one knows %d)",
-				       store->url.database, version, CLICKHOUSE_SCHEMA_VERSION);
+		return store_fail(error, -EPROTO,
+				  "database %s is of a newer Tracer (schema %" PRIu64 ", this one knows %d)",
+				  store->url.database, version, CLICKHOUSE_SCHEMA_VERSION);
 	if (store->options.read_only || (version == CLICKHOUSE_SCHEMA_VERSION && print == fingerprint(&statements)))
 		return 0;
 	err = bring_up(store, &statements, error);

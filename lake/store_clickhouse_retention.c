@@ -109,7 +109,7 @@ static int ask_numbers(struct retaining *retaining, const char *query, uint64_t 
 	int err = ask(retaining, query, &text);
 
 	if (!err && sscanf(text.data, "%" SCNu64 "\t%" SCNu64, ret_first, ret_second) != 2)
-		err = clickhouse_fail(retaining->error, -EIO, "ClickHouse: an answer that is no number");
+		err = store_fail(retaining->error, -EIO, "ClickHouse: an answer that is no number");
 	return err;
 }
 
@@ -129,7 +129,7 @@ static int read_state(struct retaining *retaining)
 		char what[64];
 
 		if (sscanf(line, "%63s\t%" SCNu64 "\t%" SCNu64, what, &gone_s, &rows) != 3)
-			return clickhouse_fail(retaining->error, -EIO, "ClickHouse: an answer that is no number");
+			return store_fail(retaining->error, -EIO, "ClickHouse: an answer that is no number");
 		for (unsigned i = 0; i < REMOVALS; i++) {
 			if (!strcmp(removals[i].what, what))
 				retaining->gone_s[i] = gone_s;
@@ -199,7 +199,7 @@ static int by_size(struct retaining *retaining, enum of of, uint64_t too_many, u
 		if (err < 0 || !text.length)
 			return err;
 		if (sscanf(text.data, "%" SCNu64 "\t%" SCNu64, &bound, &first) != 2)
-			return clickhouse_fail(retaining->error, -EIO, "ClickHouse: an answer that is no number");
+			return store_fail(retaining->error, -EIO, "ClickHouse: an answer that is no number");
 	}
 	bound = bound > first ? bound : first + 1;
 	*ret_bound_s = bound < retaining->now_s - least ? bound : retaining->now_s - least;
@@ -290,7 +290,7 @@ static int put_gaps(struct retaining *retaining, unsigned i)
 			   entity ? "1" : CLICKHOUSE_PUBLISHED, GAPS_OF_ONE);
 	}
 	if (buf_error(&query) < 0)
-		return clickhouse_fail(retaining->error, -ENOMEM, "out of memory");
+		return store_fail(retaining->error, -ENOMEM, "out of memory");
 	request.query = query.data;
 	snprintf(token, sizeof(token), "%" PRIu64 ".%u", retaining->batch, i);
 	clickhouse_setting(&request, "insert_deduplicate", "1");
@@ -351,7 +351,7 @@ static int count_gone(struct retaining *retaining)
 		clickhouse_put_u64(&state, retaining->batch);
 	}
 	if (!err && buf_error(&state) < 0)
-		err = clickhouse_fail(retaining->error, -ENOMEM, "out of memory");
+		err = store_fail(retaining->error, -ENOMEM, "out of memory");
 	return err < 0 ? err : publish(retaining, &state);
 }
 
@@ -366,7 +366,7 @@ static int delete_where(struct retaining *retaining, const char *table, const st
 	int err;
 
 	if (buf_error(condition) < 0)
-		return clickhouse_fail(retaining->error, -ENOMEM, "out of memory");
+		return store_fail(retaining->error, -ENOMEM, "out of memory");
 	buf_printf(&query, "SELECT count(), 1 FROM (SELECT 1 FROM %s WHERE %s LIMIT 1)", table, condition->data);
 	err = buf_error(&query) < 0 ? -ENOMEM : ask_numbers(retaining, query.data, &rows, &one);
 	if (err < 0 || !rows)
@@ -375,7 +375,7 @@ static int delete_where(struct retaining *retaining, const char *table, const st
 	buf_printf(&query, "ALTER TABLE %s%s%s%s DELETE WHERE %s", table, *url->cluster ? " ON CLUSTER `" : "",
 		   url->cluster, *url->cluster ? "`" : "", condition->data);
 	if (buf_error(&query) < 0)
-		return clickhouse_fail(retaining->error, -ENOMEM, "out of memory");
+		return store_fail(retaining->error, -ENOMEM, "out of memory");
 	request.query = query.data;
 	clickhouse_setting(&request, "mutations_sync", "1");
 	clickhouse_setting(&request, "allow_nondeterministic_mutations", "1");

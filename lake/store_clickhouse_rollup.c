@@ -57,7 +57,7 @@ int clickhouse_rolled(struct clickhouse_http *http, int level, uint64_t *ret_upt
 	clickhouse_parameter(&request, "level", number);
 	err = clickhouse_http_text(http, &request, &text, error);
 	if (!err && sscanf(text.data, "%" SCNu64 "\t%" SCNu64, ret_upto, ret_over_ns) != 2)
-		err = clickhouse_fail(error, -EIO, "ClickHouse: an answer that is no number");
+		err = store_fail(error, -EIO, "ClickHouse: an answer that is no number");
 	return err;
 }
 
@@ -90,7 +90,7 @@ void clickhouse_put_rollup(struct buf *out, const struct clickhouse_rollup *roll
 
 static int send(struct rolling *rolling)
 {
-	int err = buf_error(&rolling->rows) < 0 ? clickhouse_fail(rolling->error, -ENOMEM, "out of memory") : 0;
+	int err = buf_error(&rolling->rows) < 0 ? store_fail(rolling->error, -ENOMEM, "out of memory") : 0;
 
 	// A token of its own for each insert of the batch.
 	if (!err)
@@ -235,7 +235,7 @@ static int roll_kind(struct rolling *rolling)
 
 	make_query(&text, rolling);
 	if (buf_error(&text) < 0 || clickhouse_http_new(&rolling->store->url, &aside) < 0)
-		return clickhouse_fail(rolling->error, -ENOMEM, "out of memory");
+		return store_fail(rolling->error, -ENOMEM, "out of memory");
 	request.query = text.data;
 	if (rolling->store->url.replicated)
 		clickhouse_setting(&request, "select_sequential_consistency", "1");
@@ -263,11 +263,11 @@ static int ask_kinds(struct rolling *rolling, uint64_t *ret_kinds)
 	}
 	buf_append_char(&text, ')');
 	if (buf_error(&text) < 0)
-		return clickhouse_fail(rolling->error, -ENOMEM, "out of memory");
+		return store_fail(rolling->error, -ENOMEM, "out of memory");
 	request.query = text.data;
 	err = clickhouse_http_text(rolling->store->http, &request, &answer, rolling->error);
 	if (!err && sscanf(answer.data, "%" SCNu64, ret_kinds) != 1)
-		err = clickhouse_fail(rolling->error, -EIO, "ClickHouse: an answer that is no number");
+		err = store_fail(rolling->error, -EIO, "ClickHouse: an answer that is no number");
 	return err;
 }
 
@@ -352,7 +352,7 @@ int clickhouse_rollup(struct clickhouse_store *store, uint64_t now_ns, struct st
 	int err = 0;
 
 	if (!rolling)
-		return clickhouse_fail(error, -ENOMEM, "out of memory");
+		return store_fail(error, -ENOMEM, "out of memory");
 	*rolling = (struct rolling){.store = store, .error = error, .now_s = now_ns / 1000000000};
 	for (int level = 0; !err && level < SERIES_LEVELS; level++) {
 		rolling->level = level;

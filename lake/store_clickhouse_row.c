@@ -252,7 +252,7 @@ int clickhouse_rows_run(struct clickhouse_http *http, struct clickhouse_request 
 	clickhouse_setting(request, "default_format", "RowBinary");
 	err = clickhouse_http_run(http, request, error);
 	if (!err && rows->pending.length)
-		err = clickhouse_fail(error, -EIO, "ClickHouse: the answer ends in the middle of a row");
+		err = store_fail(error, -EIO, "ClickHouse: the answer ends in the middle of a row");
 	buf_free(&rows->pending);
 	rows->pending = (struct buf)BUF_INIT;
 	return err;

@@ -136,7 +136,7 @@ static int where(struct builder *builder, const struct store_query *query, struc
 	const struct schema_entity *entity = &schema_entities[query->entity];
 
 	if (query->filter_count > STORE_FILTERS_MAX)
-		return clickhouse_fail(error, -EINVAL, "more than %d conditions", STORE_FILTERS_MAX);
+		return store_fail(error, -EINVAL, "more than %d conditions", STORE_FILTERS_MAX);
 	buf_append_string(&builder->text, " WHERE 1");
 	if (query->workspace) {
 		buf_append_string(&builder->text, " AND workspace = ");
@@ -144,7 +144,7 @@ static int where(struct builder *builder, const struct store_query *query, struc
 	}
 	for (size_t i = 0; i < query->filter_count; i++) {
 		if (!filter_fits(entity, &query->filters[i]))
-			return clickhouse_fail(error, -EINVAL, "a condition that does not fit its column");
+			return store_fail(error, -EINVAL, "a condition that does not fit its column");
 		filter(builder, entity, &query->filters[i]);
 	}
 	return 0;
@@ -318,7 +318,7 @@ static int page_condition(struct builder *builder, const struct store_query *que
 	if (!query->cursor || !*query->cursor)
 		return 0;
 	if (!page_read(query, &builder->arena, &page))
-		return clickhouse_fail(error, -EINVAL, "a page cursor of another query");
+		return store_fail(error, -EINVAL, "a page cursor of another query");
 	if (query->sort < 0) {
 		buf_printf(&builder->text, " AND `%s` %s ", key, query->descending ? "<" : ">");
 		parameter_slot(builder, page.key, key_type);
@@ -401,7 +401,7 @@ static int run(struct clickhouse_reader *reader, struct builder *builder, struct
 	int err;
 
 	if (buf_error(&builder->text) < 0)
-		return clickhouse_fail(error, -ENOMEM, "out of memory");
+		return store_fail(error, -ENOMEM, "out of memory");
 	builder->request.query = builder->text.data;
 	if (time_limit_ms) {
 		snprintf(seconds, sizeof(seconds), "%" PRIu64, time_limit_ms / 1000 + 1);
@@ -456,7 +456,7 @@ int clickhouse_select(struct store_reader *base, const struct store_query *query
 
 	builder_begin(&builder);
 	if (query->sort >= (int)entity->column_count)
-		return clickhouse_fail(error, -EINVAL, "sorted by a column that there is not");
+		return store_fail(error, -EINVAL, "sorted by a column that there is not");
 	reading.column_count = choose(query, chosen);
 	select_list(&builder, &reading);
 	buf_printf(&builder.text, " FROM `%s` AS t", entity->name);
@@ -486,13 +486,13 @@ static int one_number(struct clickhouse_reader *reader, struct builder *builder,
 	int err;
 
 	if (buf_error(&builder->text) < 0)
-		return clickhouse_fail(error, -ENOMEM, "out of memory");
+		return store_fail(error, -ENOMEM, "out of memory");
 	builder->request.query = builder->text.data;
 	err = clickhouse_http_text(reader->http, &builder->request, &text, error);
 	if (err < 0)
 		return err;
 	if (sscanf(text.data, "%" SCNu64, ret_number) != 1)
-		return clickhouse_fail(error, -ENOENT, "no such row");
+		return store_fail(error, -ENOENT, "no such row");
 	return 0;
 }
 

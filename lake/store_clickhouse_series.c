@@ -292,7 +292,7 @@ static int run(struct series_reading *reading, struct buf *text, uint64_t before
 	struct numbers numbers;
 
 	if (buf_error(text) < 0)
-		return clickhouse_fail(reading->error, -ENOMEM, "out of memory");
+		return store_fail(reading->error, -ENOMEM, "out of memory");
 	parameters(reading, &request, &numbers, before_ns);
 	return clickhouse_rows_run(reading->reader->http, &request, &rows, reading->error);
 }
@@ -348,7 +348,7 @@ static int ask_points(struct series_reading *reading)
 	buf_append_char(&mine, '\0');
 	buf_append_char(&near, '\0');
 	if (buf_error(&mine) < 0 || buf_error(&near) < 0)
-		return clickhouse_fail(reading->error, -ENOMEM, "out of memory");
+		return store_fail(reading->error, -ENOMEM, "out of memory");
 	select_points(&text, reading->giver.query, mine.data);
 	buf_printf(&text, " AND %s", near.data);
 	in_order(&text, reading->giver.query);
@@ -356,7 +356,7 @@ static int ask_points(struct series_reading *reading)
 	if (!err)
 		err = keep_step(reading);
 	if (!err && (buf_error(&reading->labels) < 0 || buf_error(&reading->spans) < 0))
-		err = clickhouse_fail(reading->error, -ENOMEM, "out of memory");
+		err = store_fail(reading->error, -ENOMEM, "out of memory");
 	if (!err && reading->spans.length)
 		qsort(reading->spans.data, reading->spans.length / 8, 8, by_number);
 	reading->any = false;
@@ -417,9 +417,9 @@ int clickhouse_series(struct store_reader *base, const struct store_series_query
 	int err;
 
 	if (!reading)
-		return clickhouse_fail(error, -ENOMEM, "out of memory");
+		return store_fail(error, -ENOMEM, "out of memory");
 	if (wrong)
-		return clickhouse_fail(error, -EINVAL, "%s", wrong);
+		return store_fail(error, -EINVAL, "%s", wrong);
 	*reading = (struct series_reading){
 		.reader = (struct clickhouse_reader *)base,
 		.giver = {.query = query, .step = step, .data = data},

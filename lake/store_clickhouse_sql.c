@@ -213,7 +213,7 @@ static int check(struct clickhouse_reader *reader, const char *sql, struct store
 
 	buf_printf(&query, "EXPLAIN AST %s", sql);
 	if (buf_error(&query) < 0)
-		return clickhouse_fail(error, -ENOMEM, "out of memory");
+		return store_fail(error, -ENOMEM, "out of memory");
 	request.query = query.data;
 	clickhouse_setting(&request, "readonly", "1");
 	clickhouse_setting(&request, "default_format", "TabSeparatedRaw");
@@ -225,13 +225,13 @@ static int check(struct clickhouse_reader *reader, const char *sql, struct store
 	for (const char *at = tree.data; *at; at += strcspn(at, "\n"), at += *at == '\n') {
 		read_line(at, strcspn(at, "\n"), &line);
 		if (first && strcmp(line.kind, "SelectWithUnionQuery"))
-			return clickhouse_fail(error, -EACCES, "only a SELECT is answered");
+			return store_fail(error, -EACCES, "only a SELECT is answered");
 		first = false;
 		if (!check_line(&checking, &line))
-			return clickhouse_fail(error, -EACCES, "%s",
-					       *checking.why ? checking.why : "only a SELECT is answered");
+			return store_fail(error, -EACCES, "%s",
+					  *checking.why ? checking.why : "only a SELECT is answered");
 	}
-	return first ? clickhouse_fail(error, -EINVAL, "an empty statement") : 0;
+	return first ? store_fail(error, -EINVAL, "an empty statement") : 0;
 }
 
 // ---- running it -----------------------------------------------------------------------------------------------------
@@ -368,18 +368,18 @@ int clickhouse_sql(struct store_reader *base, const char *workspace, const char 
 	int err;
 
 	if (strlen(sql) > SQL_MAX)
-		return clickhouse_fail(error, -EINVAL, "a statement of more than %d bytes", SQL_MAX);
+		return store_fail(error, -EINVAL, "a statement of more than %d bytes", SQL_MAX);
 	err = check(reader, sql, error);
 	if (err < 0)
 		return err;
 	if (workspace && (err = filters(reader, workspace, &filter)) < 0)
-		return clickhouse_fail(error, -ENOMEM, "out of memory");
+		return store_fail(error, -ENOMEM, "out of memory");
 	buf_printf(&query, "SELECT * FROM (%s\n)", sql);
 	if (limits->rows)
 		buf_printf(&query, " LIMIT %" PRIu64, limits->rows + 1);
 	buf_append_string(&query, " FORMAT JSONCompactEachRowWithNamesAndTypes");
 	if (buf_error(&query) < 0)
-		return clickhouse_fail(error, -ENOMEM, "out of memory");
+		return store_fail(error, -ENOMEM, "out of memory");
 	request.query = query.data;
 	if (limits->time_ms) {
 		snprintf(seconds, sizeof(seconds), "%" PRIu64, limits->time_ms / 1000 + 1);
@@ -402,8 +402,8 @@ int clickhouse_sql(struct store_reader *base, const char *workspace, const char 
 	arena_free(&answer.arena);
 	buf_free(&answer.pending);
 	if (answer.over)
-		return clickhouse_fail(error, -E2BIG, "more than %" PRIu64 " rows", limits->rows);
+		return store_fail(error, -E2BIG, "more than %" PRIu64 " rows", limits->rows);
 	if (err == -EAGAIN && limits->time_ms)
-		return clickhouse_fail(error, -ETIME, "longer than %" PRIu64 " ms", limits->time_ms);
+		return store_fail(error, -ETIME, "longer than %" PRIu64 " ms", limits->time_ms);
 	return err;
 }

@@ -44,7 +44,7 @@ static int chain_end(struct clickhouse_reader *reader, uint64_t *ret_n, struct s
 	int err = clickhouse_http_text(reader->http, &request, &text, error);
 
 	if (!err && sscanf(text.data, "%" SCNu64, ret_n) != 1)
-		err = clickhouse_fail(error, -EIO, "ClickHouse: an answer that is no number");
+		err = store_fail(error, -EIO, "ClickHouse: an answer that is no number");
 	return err;
 }
 
@@ -97,7 +97,7 @@ int clickhouse_tail(struct store_reader *base, const char *workspace, enum schem
 	}
 	make_query(&text, entity, workspace != NULL);
 	if (buf_error(&text) < 0)
-		return clickhouse_fail(error, -ENOMEM, "out of memory");
+		return store_fail(error, -ENOMEM, "out of memory");
 	request.query = text.data;
 	snprintf(first, sizeof(first), "%" PRIu64, mark >> CLICKHOUSE_ROW_BITS);
 	snprintf(last, sizeof(last), "%" PRIu64, end);
@@ -166,7 +166,7 @@ static int put_all(struct clickhouse_store *store, enum schema_entity_id entity,
 					    batch);
 	}
 	if (err < 0 || buf_error(&own) < 0 || buf_error(&runs) < 0)
-		return clickhouse_fail(error, -ENOMEM, "out of memory");
+		return store_fail(error, -ENOMEM, "out of memory");
 	snprintf(table, sizeof(table), "%s_%s", schema_entities[entity].name,
 		 clickhouse_has_parts(entity) ? "part" : "rows");
 	err = clickhouse_insert(store, table, &own, batch, error);
@@ -181,13 +181,13 @@ int clickhouse_put(struct store *base, enum schema_entity_id entity, struct lake
 	int err;
 
 	if (store->options.read_only)
-		return clickhouse_fail(error, -EROFS, "the store was opened for reading");
+		return store_fail(error, -EROFS, "the store was opened for reading");
 	if (entity != ENTITY_FINDINGS && entity != ENTITY_JOINS && entity != ENTITY_GAPS && entity != ENTITY_KEYS)
-		return clickhouse_fail(error, -EINVAL, "%s are made from records", schema_entities[entity].name);
+		return store_fail(error, -EINVAL, "%s are made from records", schema_entities[entity].name);
 	if (!count)
 		return 0;
 	if (count >= CLICKHOUSE_BATCH_ROWS)
-		return clickhouse_fail(error, -E2BIG, "%d rows or more at once", CLICKHOUSE_BATCH_ROWS);
+		return store_fail(error, -E2BIG, "%d rows or more at once", CLICKHOUSE_BATCH_ROWS);
 	err = clickhouse_chain_draw(store, &batch, error);
 	if (!err)
 		err = put_all(store, entity, rows, count, batch, error);

@@ -88,7 +88,7 @@ int clickhouse_thread_ask(struct clickhouse_store *store, uint64_t now_ns, struc
 	if (!thread)
 		thread = store->thread = thread_new(store);
 	if (!thread)
-		return clickhouse_fail(error, -ENOMEM, "no thread for upkeep");
+		return store_fail(error, -ENOMEM, "no thread for upkeep");
 	pthread_mutex_lock(&thread->lock);
 	result = thread->result;
 	thread->result = 0;

@@ -39,14 +39,14 @@ int clickhouse_remove_by(struct clickhouse_store *store, const char *table, cons
 		if (*c == '\n' && ++*ret_count)
 			*c = ',';
 		else if (*c < '0' || *c > '9')
-			return clickhouse_fail(error, -EIO, "ClickHouse: an answer that is no number");
+			return store_fail(error, -EIO, "ClickHouse: an answer that is no number");
 	}
 	buf_printf(&statement, "ALTER TABLE %s", table);
 	if (*store->url.cluster)
 		buf_printf(&statement, " ON CLUSTER `%s`", store->url.cluster);
 	buf_printf(&statement, " DELETE WHERE %s IN (%s)", column, list.data);
 	if (buf_error(&statement) < 0)
-		return clickhouse_fail(error, -ENOMEM, "out of memory");
+		return store_fail(error, -ENOMEM, "out of memory");
 	request.query = statement.data;
 	clickhouse_setting(&request, "mutations_sync", "1");
 	return clickhouse_http_run(store->http, &request, error);
@@ -68,7 +68,7 @@ static int remove_unpublished(struct clickhouse_store *store, struct store_error
 		 CLICKHOUSE_REMOVE_S);
 	err = ask(store->http, query, &text, error);
 	if (err < 0 || sscanf(text.data, "%" SCNu64 "\t%" SCNu64, &claim, &floor) != 2)
-		return err < 0 ? err : clickhouse_fail(error, -EIO, "ClickHouse: an answer that is no number");
+		return err < 0 ? err : store_fail(error, -EIO, "ClickHouse: an answer that is no number");
 	until = (claim + 1) * CLICKHOUSE_CLAIM - 1;
 	if (!claim || until <= floor)
 		return 0;
@@ -118,7 +118,7 @@ static int bytes_of(struct clickhouse_http *http, uint64_t *ret_bytes, struct st
 		      &text, error);
 
 	if (!err && sscanf(text.data, "%" SCNu64, ret_bytes) != 1)
-		err = clickhouse_fail(error, -EIO, "ClickHouse: an answer that is no number");
+		err = store_fail(error, -EIO, "ClickHouse: an answer that is no number");
 	return err;
 }
 
@@ -171,7 +171,7 @@ int clickhouse_maintain(struct store *base, uint64_t now_ns, struct store_upkeep
 	struct clickhouse_store *store = (struct clickhouse_store *)base;
 
 	if (store->options.read_only)
-		return clickhouse_fail(error, -EROFS, "the store was opened for reading");
+		return store_fail(error, -EROFS, "the store was opened for reading");
 	return store->options.upkeep_aside ? clickhouse_thread_ask(store, now_ns, ret_upkeep, error)
 					   : clickhouse_upkeep(store, now_ns, ret_upkeep, error);
 }
@@ -190,7 +190,7 @@ int clickhouse_status(struct store_reader *base, struct store_status *ret_status
 	if (err < 0)
 		return err;
 	if (sscanf(text.data, "%" SCNu64 "\t%" SCNu64, &status.version, &status.processes) != 2)
-		return clickhouse_fail(error, -EIO, "ClickHouse: an answer that is no number");
+		return store_fail(error, -EIO, "ClickHouse: an answer that is no number");
 	err = bytes_of(reader->http, &status.bytes, error);
 	if (!err)
 		*ret_status = status;

@@ -32,15 +32,15 @@ static bool is_identifier(const char *text)
 static int take(char *to, size_t size, const char *value, const char *what, struct store_error *error)
 {
 	if ((size_t)snprintf(to, size, "%s", value) >= size)
-		return clickhouse_fail(error, -EINVAL, "%s in the address of ClickHouse is too long", what);
+		return store_fail(error, -EINVAL, "%s in the address of ClickHouse is too long", what);
 	return 0;
 }
 
 static int take_identifier(char *to, size_t size, const char *value, const char *what, struct store_error *error)
 {
 	if (!is_identifier(value))
-		return clickhouse_fail(error, -EINVAL,
-				       "%s in the address of ClickHouse may have letters, digits and _ only", what);
+		return store_fail(error, -EINVAL, "%s in the address of ClickHouse may have letters, digits and _ only",
+				  what);
 	return take(to, size, value, what, error);
 }
 
@@ -51,12 +51,12 @@ static int read_password(const char *path, char *password, size_t size, struct s
 	ssize_t length;
 
 	if (fd < 0)
-		return clickhouse_fail(error, -errno, "%s: %s", path, strerror(errno));
+		return store_fail(error, -errno, "%s: %s", path, strerror(errno));
 	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || (st.st_mode & 077))
-		return clickhouse_fail(error, -EACCES, "%s: others may read it; chmod 600 it", path);
+		return store_fail(error, -EACCES, "%s: others may read it; chmod 600 it", path);
 	length = read(fd, password, size - 1);
 	if (length < 0 || (size_t)length == size - 1)
-		return clickhouse_fail(error, -EINVAL, "%s: not a password of at most %zu bytes", path, size - 2);
+		return store_fail(error, -EINVAL, "%s: not a password of at most %zu bytes", path, size - 2);
 	password[length] = '\0';
 	password[strcspn(password, "\r\n")] = '\0';
 	return 0;
@@ -65,7 +65,7 @@ static int read_password(const char *path, char *password, size_t size, struct s
 static int take_flag(const char *name, const char *value, bool *ret_flag, struct store_error *error)
 {
 	if (strcmp(value, "0") && strcmp(value, "1"))
-		return clickhouse_fail(error, -EINVAL, "%s in the address of ClickHouse is 0 or 1", name);
+		return store_fail(error, -EINVAL, "%s in the address of ClickHouse is 0 or 1", name);
 	*ret_flag = *value == '1';
 	return 0;
 }
@@ -95,11 +95,10 @@ static int take_option(const char *name, const char *value, struct clickhouse_ur
 		return take_identifier(url->cluster, sizeof(url->cluster), value, name, error);
 	if (!strcmp(name, "path")) {
 		if (strpbrk(value, "'\\"))
-			return clickhouse_fail(error, -EINVAL, "path in the address of ClickHouse has a quote");
+			return store_fail(error, -EINVAL, "path in the address of ClickHouse has a quote");
 		return take(url->path, sizeof(url->path), value, name, error);
 	}
-	return clickhouse_fail(error, -EINVAL, "the address of ClickHouse has an option that there is not: %.32s",
-			       name);
+	return store_fail(error, -EINVAL, "the address of ClickHouse has an option that there is not: %.32s", name);
 }
 
 static int take_options(const char *query, struct clickhouse_url *url, struct seen *seen, struct store_error *error)
@@ -112,13 +111,13 @@ static int take_options(const char *query, struct clickhouse_url *url, struct se
 		int err;
 
 		if (length >= sizeof(pair))
-			return clickhouse_fail(error, -EINVAL, "an option in the address of ClickHouse is too long");
+			return store_fail(error, -EINVAL, "an option in the address of ClickHouse is too long");
 		memcpy(pair, query, length);
 		pair[length] = '\0';
 		query += length + (query[length] == '&');
 		equal = strchr(pair, '=');
 		if (!equal)
-			return clickhouse_fail(error, -EINVAL, "%.32s in the address of ClickHouse has no value", pair);
+			return store_fail(error, -EINVAL, "%.32s in the address of ClickHouse has no value", pair);
 		*equal = '\0';
 		value = curl_easy_unescape(NULL, equal + 1, 0, NULL);
 		if (!value)
@@ -146,12 +145,12 @@ static int take_place(CURLU *parts, struct clickhouse_url *url, const struct see
 	bool tls;
 
 	if (curl_url_get(parts, CURLUPART_HOST, &host, 0))
-		return clickhouse_fail(error, -EINVAL, "the address of ClickHouse has no host");
+		return store_fail(error, -EINVAL, "the address of ClickHouse has no host");
 	curl_url_get(parts, CURLUPART_PORT, &port, 0);
 	tls = seen->tls_given ? seen->tls : !is_loopback(host);
 	if ((size_t)snprintf(url->base, sizeof(url->base), "%s://%s:%s/", tls ? "https" : "http", host,
 			     port ? port : (tls ? "8443" : "8123")) >= sizeof(url->base))
-		return clickhouse_fail(error, -EINVAL, "the host in the address of ClickHouse is too long");
+		return store_fail(error, -EINVAL, "the host in the address of ClickHouse is too long");
 	return 0;
 }
 
@@ -171,8 +170,7 @@ int clickhouse_url_parse(const char *rest, struct clickhouse_url *ret_url, struc
 	if (!parts || buf_error(&whole))
 		return -ENOMEM;
 	if (strncmp(rest, "//", 2) || curl_url_set(parts, CURLUPART_URL, whole.data, 0))
-		return clickhouse_fail(error, -EINVAL,
-				       "not an address of the form clickhouse://USER@HOST:PORT/DATABASE");
+		return store_fail(error, -EINVAL, "not an address of the form clickhouse://USER@HOST:PORT/DATABASE");
 	if (!curl_url_get(parts, CURLUPART_USER, &user, CURLU_URLDECODE))
 		err = take(url.user, sizeof(url.user), user, "the user", error);
 	if (!err && !curl_url_get(parts, CURLUPART_PASSWORD, &password, CURLU_URLDECODE))

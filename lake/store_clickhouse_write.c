@@ -152,7 +152,7 @@ static int attempt(struct clickhouse_store *store, struct lake_batch *const *bat
 	if (!err)
 		err = clickhouse_group_end(&group);
 	if (err == -ENOMEM)
-		clickhouse_fail(error, err, "out of memory");
+		store_fail(error, err, "out of memory");
 	if (!err)
 		err = clickhouse_group_send(&group, error);
 	return err < 0 ? err : publish(store, batches, count, group.batch, error);
@@ -165,14 +165,13 @@ static int write_some(struct clickhouse_store *store, struct lake_batch *const *
 	int done = 0;
 
 	if (!plans)
-		return clickhouse_fail(error, -ENOMEM, "out of memory");
+		return store_fail(error, -ENOMEM, "out of memory");
 	for (int i = 0; !done && i < ATTEMPTS; i++)
 		done = attempt(store, batches, count, plans, results, error);
 	if (done <= 0) {
 		store->head = 0;
 		clickhouse_cursors_forget(store);
-		return done < 0 ? done
-				: clickhouse_fail(error, -EAGAIN, "other instances keep storing for these hosts");
+		return done < 0 ? done : store_fail(error, -EAGAIN, "other instances keep storing for these hosts");
 	}
 	for (size_t i = 0; i < count; i++) {
 		if (plans[i].store &&
@@ -189,7 +188,7 @@ int clickhouse_write(struct store *base, struct lake_batch *const *batches, size
 	size_t begin = 0;
 
 	if (store->options.read_only)
-		return clickhouse_fail(error, -EROFS, "the store was opened for reading");
+		return store_fail(error, -EROFS, "the store was opened for reading");
 	while (begin < count) {
 		size_t end = begin;
 		uint64_t rows = 0;
@@ -202,7 +201,7 @@ int clickhouse_write(struct store *base, struct lake_batch *const *batches, size
 		}
 		if (rows >= CLICKHOUSE_BATCH_ROWS && end == begin + 1 &&
 		    batches[begin]->row_count + batches[begin]->point_count >= CLICKHOUSE_BATCH_ROWS)
-			return clickhouse_fail(error, -E2BIG, "a batch of %d rows or more", CLICKHOUSE_BATCH_ROWS);
+			return store_fail(error, -E2BIG, "a batch of %d rows or more", CLICKHOUSE_BATCH_ROWS);
 		err = write_some(store, batches + begin, end - begin, ret_results + begin, error);
 		if (err < 0)
 			return err;

@@ -24,7 +24,7 @@ from harness.datalake import Datalake
 from harness.port import free_port
 from harness.tracer import BINARY
 
-LONG = bool(os.environ.get("TRACER_TEST_LONG"))
+LONG = bool(os.environ.get("TEST_LONG"))
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 DRIVER = ROOT / "build/tests/fault/spool_driver"
 SPEED = ROOT / "build/tests/bench/spool_speed"
 TRACER = ROOT / "build/tracer"
-LONG = bool(os.environ.get("TRACER_TEST_LONG"))
+LONG = bool(os.environ.get("TEST_LONG"))
 SHAPE = ["8192", "65536", "65536"]
 
 # Fills three times the cap in both classes, with acknowledgements and ticks in between.

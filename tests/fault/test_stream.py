@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The streamer under faults: killed at every system call, lied to by every one, a connection that is cut, slow, reset or
 talks nonsense, servers that forget, segments torn and flipped. Whatever happens, every record that can be read arrives
-once, what cannot is declared, and the spool's sum holds. TRACER_TEST_LONG goes through all of it, else a part."""
+once, what cannot is declared, and the spool's sum holds. TEST_LONG goes through all of it, else a part."""
 
 import itertools
 import json
@@ -22,7 +22,7 @@ from harness.datalake import Datalake
 ROOT = Path(__file__).resolve().parents[2]
 DRIVER = ROOT / "build/tests/fault/spool_driver"
 TRACER = ROOT / "build/tracer"
-LONG = bool(os.environ.get("TRACER_TEST_LONG"))
+LONG = bool(os.environ.get("TEST_LONG"))
 SHAPE = ["1500", "1000000", "65536", "aio"]
 TOTAL = 12 * 40
 FILL = "".join(f"append 40 {'s' if i % 3 == 2 else 'p'}\n" for i in range(12)) + "close\n"

@@ -22,7 +22,7 @@ from harness.tuf_repository import Repository
 ROOT = Path(__file__).resolve().parents[2]
 STUB = ROOT / "build/tests/fault/version_stub"
 TRACER = ROOT / "build/tracer"
-LONG = bool(os.environ.get("TRACER_TEST_LONG"))
+LONG = bool(os.environ.get("TEST_LONG"))
 # What changes names, without which a kill falls into the same state as the one before.
 CHANGES = ["renameat", "symlinkat", "unlinkat", "mkdirat", "fsync"]
 

@@ -11,6 +11,8 @@
 // clang-format on
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 void *our_memcpy(void *restrict to, const void *restrict from, size_t length);
 void *our_memmove(void *to, const void *from, size_t length);
@@ -128,6 +130,24 @@ static void test_find(void **state)
 	}
 }
 
+// strnlen() and the like give a length that the memory does not have: nothing behind the page of the match is read.
+static void test_find_at_the_end_of_a_page(void **state)
+{
+	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	unsigned char *pages = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	(void)state;
+	assert_ptr_not_equal(pages, MAP_FAILED);
+	assert_int_equal(mprotect(pages + page, page, PROT_NONE), 0);
+	memset(pages, 'a', page);
+	pages[page - 1] = 0;
+	for (size_t length = 1; length < 40; length++) {
+		assert_ptr_equal(our_memchr(pages + page - length, 0, 4 * page), pages + page - 1);
+		assert_ptr_equal(our_memchr(pages + page - length, 0, SIZE_MAX), pages + page - 1);
+	}
+	munmap(pages, 2 * page);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -135,6 +155,7 @@ int main(void)
 		cmocka_unit_test(test_move),
 		cmocka_unit_test(test_compare),
 		cmocka_unit_test(test_find),
+		cmocka_unit_test(test_find_at_the_end_of_a_page),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -16,7 +16,7 @@ enum { FRAMES = 16, RECORDS = 4 };
 
 static bool thorough(void)
 {
-	return getenv("TRACER_TEST_LONG") != NULL;
+	return getenv("TEST_LONG") != NULL;
 }
 
 static void lines_have_their_width_and_read_back(void **state)

@@ -17,7 +17,6 @@
 #include "core/base/crc.h"
 #include "core/spool_format.h"
 #include "lake/decode.h"
-#include "lake/digest.h"
 #include "lake/inflate.h"
 
 #define SEQUENCE_MAX ((uint64_t)INT64_MAX)
@@ -150,7 +149,7 @@ int wire_digest_check(const struct wire_headers *headers, const char *body, size
 {
 	unsigned char digest[WIRE_DIGEST_BYTES];
 
-	digest_sha256(body, length, digest);
+	crypto_hash_sha256(digest, (const unsigned char *)body, length);
 	if (memcmp(digest, headers->digest, sizeof(digest)) != 0)
 		return refuse(error, -EBADMSG, 400, "digest",
 			      "the body is not the one whose Content-Digest was sent: damaged on its way");

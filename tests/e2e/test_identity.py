@@ -114,22 +114,25 @@ def test_who_it_is(tmp_path, filtered):
     check(records(process.spool), ends)
 
 
+def status(process):
+    return json.loads(subprocess.run([tracer.BINARY, "status", "--json", "--socket", process.socket], check=False,
+                                     capture_output=True).stdout or "{}")
+
+
 def test_who_it_is_after_a_full_ring(tmp_path):
     """The record of a fork is lost, that of its end is not: it says all."""
     with collector(tmp_path, "--ring-bytes", "512K") as process:
-        image = json.loads(subprocess.run([tracer.BINARY, "status", "--json", "--socket", process.socket], check=True,
-                                          capture_output=True).stdout)["collector_pid"]
+        image = status(process)["collector_pid"]
         os.kill(image, signal.SIGSTOP)
-        for _ in range(1500):
-            os.waitpid(child(0), 0)
+        subprocess.run(["sh", "-c", "i=0; while [ $i -lt 2500 ]; do (:); i=$((i + 1)); done"], check=True)
         go, stop = os.pipe()
         late = child(41, be_nobody, os.setsid, lambda: os.close(stop), lambda: os.read(go, 1))
         os.kill(image, signal.SIGCONT)
         deadline = time.monotonic() + 20
-        while not json.loads(subprocess.run([tracer.BINARY, "status", "--json", "--socket", process.socket], check=False,
-                                            capture_output=True).stdout or "{}").get("processes_ended"):
+        while not status(process).get("processes_ended"):
             assert time.monotonic() < deadline
             time.sleep(0.02)
+        assert status(process)["rings"]["lifecycle"]["lost"] > 0, "the ring took everything: nothing was tested"
         os.close(stop)
         os.waitpid(late, 0)
         ends = scene()

@@ -88,15 +88,29 @@ void parcel_put_members(struct buf *out, const struct parcel_member *members, si
 		parcel_put(out, members[i].tag, (const char *)from + members[i].offset, members[i].size);
 }
 
+static void take(const struct parcel_field *field, const struct parcel_member *member, char *to)
+{
+	size_t length = field->length < member->size ? field->length : member->size;
+	bool truth = false;
+
+	if (member->kind == PARCEL_TRUTH) {
+		for (size_t i = 0; i < length; i++)
+			truth = truth || ((const char *)field->data)[i];
+		memcpy(to, &truth, sizeof(truth));
+		return;
+	}
+	memset(to, 0, member->size);
+	memcpy(to, field->data, length);
+	if (member->kind == PARCEL_TEXT)
+		to[member->size - 1] = 0;
+}
+
 bool parcel_take_member(const struct parcel_field *field, const struct parcel_member *members, size_t count, void *to)
 {
 	for (size_t i = 0; i < count; i++) {
-		size_t size = members[i].size;
-
 		if (members[i].tag != field->tag)
 			continue;
-		memset((char *)to + members[i].offset, 0, size);
-		memcpy((char *)to + members[i].offset, field->data, field->length < size ? field->length : size);
+		take(field, &members[i], (char *)to + members[i].offset);
 		return true;
 	}
 	return false;

@@ -43,11 +43,16 @@ const char *parcel_string(const struct parcel_field *field);
 struct parcel parcel_inside(const struct parcel_field *field);
 
 // Members of a struct that are numbers, each with a tag that is never used for another.
+enum parcel_kind { PARCEL_PLAIN, PARCEL_TRUTH, PARCEL_TEXT };
+
 struct parcel_member {
 	uint16_t tag, offset, size;
+	uint8_t kind; // enum parcel_kind: what is taken over is 0 or 1, or ends within its size
 };
 
-#define PARCEL_MEMBER(tag, type, member) { tag, offsetof(type, member), sizeof(((type *)0)->member) }
+#define PARCEL_KIND(value) _Generic((value), bool: PARCEL_TRUTH, char *: PARCEL_TEXT, default: PARCEL_PLAIN)
+#define PARCEL_MEMBER(tag, type, member)                                                                              \
+	{ tag, offsetof(type, member), sizeof(((type *)0)->member), PARCEL_KIND(((type *)0)->member) }
 
 void parcel_put_members(struct buf *out, const struct parcel_member *members, size_t count, const void *from);
 // True when the field was one of them.

@@ -16,6 +16,7 @@ import pytest
 
 from accuracy.join import join, read_truth
 from accuracy.programs import program
+from harness.lake import Lake
 from harness.tracer import BINARY, ROOT, need_binary, read_records
 
 VERSION = (ROOT / "VERSION").read_text().strip()
@@ -60,12 +61,12 @@ class Place:
         fresh.symlink_to(self.images[name][0])
         fresh.rename(self.link)
 
-    def start(self, name):
+    def start(self, name, *options):
         self.point(name)
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(
                 [self.link, "collect", "--config", self.folder / "config.yaml", "--spool", self.spool, "--status-socket", self.socket,
-                 "--status-processes-socket", self.folder / "processes"], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+                 "--status-processes-socket", self.folder / "processes", *options], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         self.wait(lambda status: status["pid"] == self.process.pid)
 
     def status(self):
@@ -200,6 +201,30 @@ def test_a_storm_through_updates_and_downgrades(place):
     place.image("new", OTHER_VERSION)
     place.image("hooks", OTHER_VERSION, programs=True)
     storm_through(place, ["old", "new", "hooks"], 6, 6)
+
+
+def test_what_is_delivered_goes_on(place):
+    """The streamer stays, or another takes its cursor over: each process that ran is in the datalake once."""
+    place.image("old", VERSION)
+    place.image("new", OTHER_VERSION)
+    place.image("hooks", OTHER_VERSION, programs=True)
+    codes = []
+    with Lake() as lake:
+        token = place.folder / "token"
+        token.write_text(lake.token("ingest").split()[-1] + "\n")
+        token.chmod(0o600)
+        place.start("old", "--stream-url", f"http://127.0.0.1:{lake.port}", "--stream-token-file", token)
+        for name in ("new", "hooks", "old"):
+            for _ in range(20):
+                codes.append(len(codes) + 1)
+                subprocess.run(["sh", "-c", f"exit {codes[-1]}"], check=False)
+            place.hand_over(name)
+            sent = place.status()["stream"]["delivered"] or 0  # unknown until the streamer says it
+            place.wait(lambda status, sent=sent: (status["stream"]["delivered"] or 0) > sent)
+        place.stop()
+        found = [code for code, in lake.rows(f"SELECT exit_code FROM processes WHERE ppid = {os.getpid()} AND comm = 'sh'")]
+    assert sorted(found) == codes
+    assert not losses(place.records())
 
 
 @pytest.mark.long

@@ -31,7 +31,7 @@
 
 enum {
 	SNAPSHOT_MAX = 1 << 20,
-	HAND_OVER_S = 15, // then the service is started anew
+	HAND_OVER_S = 15, // or until it says that it failed; then the service is started anew
 	ASK_STOPPED_S = 3,
 	MEMORY_S = 5,
 	OLD_BACK_S = 12, // for the manager to start the old one by itself
@@ -47,7 +47,7 @@ struct guard {
 	struct trial_sample sample; // the latest, of whatever version
 	bool answered; // the last question
 	bool asked_hand_over, restarted, stopped; // stopped: by somebody, not by itself
-	uint64_t began_ns, stopped_asked_ns, memory_asked_ns, memory_bytes;
+	uint64_t began_ns, stopped_asked_ns, memory_asked_ns, memory_bytes, failed_before;
 };
 
 static void pause_s(unsigned seconds)
@@ -94,14 +94,8 @@ static bool remembered(const char *directory, struct trial_sample *ret_sample)
 	       trial_sample_read(text.data, text.length, 0, ret_sample) == 0;
 }
 
-static bool offers_hand_over(const struct buf *text)
-{
-	return memmem(text->data, text->length, "\"handover\":", 11) != NULL;
-}
-
-// Asks the collector; one that is not of this installation counts as none. Sets guard->sample and guard->answered;
-// true: it would hand over.
-static bool ask(struct guard *guard)
+// Asks the collector; one that is not of this installation counts as none. Sets guard->sample and guard->answered.
+static void ask(struct guard *guard)
 {
 	CLEANUP(buf_free) struct buf text = BUF_INIT;
 	uint64_t now_ns;
@@ -111,7 +105,7 @@ static bool ask(struct guard *guard)
 			  trial_sample_read(text.data, text.length, clock_boot_ns(), &sample) == 0 &&
 			  service_owns(guard->library, (pid_t)sample.pid);
 	if (!guard->answered)
-		return false;
+		return;
 	now_ns = clock_boot_ns();
 	if (now_ns - guard->memory_asked_ns >= MEMORY_S * S || guard->sample.pid != sample.pid) {
 		guard->memory_asked_ns = now_ns;
@@ -121,19 +115,19 @@ static bool ask(struct guard *guard)
 	    (sample.memory_bytes == UINT64_MAX || guard->memory_bytes > sample.memory_bytes))
 		sample.memory_bytes = guard->memory_bytes;
 	guard->sample = sample;
-	return offers_hand_over(&text);
 }
 
 // The old one still answers: it is asked once to hand over, then the service is started anew.
-static void bring_up(struct guard *guard, bool hands_over)
+static void bring_up(struct guard *guard)
 {
-	uint64_t waited_ns = clock_boot_ns() - guard->began_ns;
+	bool given_up = !guard->sample.hands_over || clock_boot_ns() - guard->began_ns > HAND_OVER_S * S;
 
-	if (hands_over && !guard->asked_hand_over) {
+	if (guard->sample.hands_over && !guard->asked_hand_over) {
 		guard->asked_hand_over = true;
+		guard->failed_before = guard->sample.handovers_failed;
 		update_back_say("%s is asked to hand over to %s", guard->sample.version, guard->trial.version);
 		kill((pid_t)guard->sample.pid, SIGUSR2);
-	} else if (!guard->restarted && (!hands_over || waited_ns > HAND_OVER_S * S)) {
+	} else if (!guard->restarted && (given_up || guard->sample.handovers_failed > guard->failed_before)) {
 		int result;
 
 		guard->restarted = true;
@@ -204,8 +198,10 @@ static void watch_begin(struct guard *guard)
 // One second of the watch.
 static enum trial_verdict look(struct guard *guard, bool *ret_network, char why[UPDATE_REASON_SIZE])
 {
-	bool hands_over = ask(guard), was_seen = guard->watch.seen, ended = has_ended(guard);
+	bool was_seen = guard->watch.seen, ended;
 
+	ask(guard);
+	ended = has_ended(guard);
 	*ret_network = false;
 	guard->stopped = !guard->answered && silence_is_meant(guard, ended);
 	if (guard->stopped)
@@ -220,7 +216,7 @@ static enum trial_verdict look(struct guard *guard, bool *ret_network, char why[
 		return TRIAL_FAILED;
 	}
 	if (guard->answered && strcmp(guard->sample.version, guard->trial.version) != 0)
-		bring_up(guard, hands_over);
+		bring_up(guard);
 	trial_watch_add(&guard->watch, guard->answered ? &guard->sample : NULL, clock_boot_ns());
 	if (guard->watch.seen && !was_seen) {
 		update_back_say("%s runs, and is on trial for %llu s", guard->trial.version,
@@ -364,18 +360,17 @@ static int watch(struct guard *guard)
 int update_guard_take_up(const char *library, const char *version)
 {
 	struct guard guard = {.library = library, .began_ns = clock_boot_ns()};
-	bool hands_over;
 
 	snprintf(guard.trial.version, sizeof(guard.trial.version), "%s", version);
 	snprintf(guard.trial.previous, sizeof(guard.trial.previous), "%s", version);
 	find_socket(guard.socket, sizeof(guard.socket));
-	hands_over = ask(&guard);
+	ask(&guard);
 	if (!guard.answered && service_is_stopped(library)) {
 		update_back_say("no service runs: %s begins when it is started", version);
 		return EXIT_OK;
 	}
 	if (!guard.answered || strcmp(guard.sample.version, version) != 0)
-		bring_up(&guard, guard.answered && hands_over);
+		bring_up(&guard);
 	if (!old_runs(&guard)) {
 		update_back_say("%s does not answer; see what the service says", version);
 		return EXIT_NO;

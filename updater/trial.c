@@ -40,7 +40,7 @@ int trial_sample_read(const char *text, size_t length, uint64_t at_ns, struct tr
 {
 	yyjson_doc *doc = yyjson_read(text, length, 0);
 	yyjson_val *root = yyjson_doc_get_root(doc), *spool = yyjson_obj_get(root, "spool");
-	yyjson_val *stream = yyjson_obj_get(root, "stream");
+	yyjson_val *stream = yyjson_obj_get(root, "stream"), *handover = yyjson_obj_get(root, "handover");
 	const char *state = text_of(stream, "state");
 	struct trial_sample sample = {.at_ns = at_ns};
 
@@ -60,6 +60,8 @@ int trial_sample_read(const char *text, size_t length, uint64_t at_ns, struct tr
 	sample.streams = yyjson_is_obj(stream);
 	sample.stream_ill = !strcmp(state, "retrying") || !strcmp(state, "dead") || !strcmp(state, "stopped");
 	sample.stream_success_ns = number(stream, "last_success_ns");
+	sample.hands_over = yyjson_is_obj(handover);
+	sample.handovers_failed = number(handover, "failed");
 	take_modules(yyjson_obj_get(root, "modules"), &sample);
 	yyjson_doc_free(doc);
 	*ret_sample = sample;

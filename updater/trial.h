@@ -39,6 +39,8 @@ struct trial_sample {
 	bool streams, stream_ill; // there is a stream; it is retrying, dead or stopped
 	uint64_t stream_success_ns; // Unix time of the last acknowledgement
 	uint64_t time_ns; // Unix time of the snapshot
+	bool hands_over; // it would, when it is asked
+	uint64_t handovers_failed;
 };
 
 // text: what the status socket wrote. -EBADMSG: that is no snapshot.

@@ -249,7 +249,8 @@ static void test_reading(void **state)
 	static const char text[] =
 		"{\"kind\":\"status\",\"version\":\"2\",\"pid\":7,\"source\":\"bpf\",\"modules\":[{\"name\":\"proc\",\"state\":"
 		"\"running\"},{\"name\":\"gpu\",\"state\":\"unsupported\"}],\"spool\":{\"durable\":5,\"in_memory\":true},"
-		"\"stream\":{\"state\":\"retrying\",\"last_success_ns\":null}}";
+		"\"stream\":{\"state\":\"retrying\",\"last_success_ns\":null},\"handover\":{\"count\":1,\"failed\":3}}";
+	static const char other[] = "{\"kind\":\"status\",\"version\":\"1\",\"source\":\"no \\\"handover\\\":\"}";
 	static const char *const refused[] = {"", "{}", "[]", "{\"kind\":\"status\"}", "{\"kind\":\"x\",\"version\":\"2\"}",
 					      "{\"kind\":\"status\",\"version\":2}"};
 	struct trial_sample sample = {.pid = 99};
@@ -264,6 +265,9 @@ static void test_reading(void **state)
 	assert_true(sample.in_memory && sample.streams && sample.stream_ill);
 	assert_int_equal(sample.durable, 5);
 	assert_true(sample.stream_success_ns == UINT64_MAX && sample.memory_bytes == UINT64_MAX);
+	assert_true(sample.hands_over && sample.handovers_failed == 3);
+	assert_int_equal(trial_sample_read(other, sizeof(other) - 1, 1, &sample), 0);
+	assert_true(!sample.hands_over && sample.handovers_failed == UINT64_MAX);
 }
 
 int main(void)

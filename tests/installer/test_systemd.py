@@ -1,85 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """The units under a real systemd, the first process of a machine in namespaces of its own: installed, run, and gone again."""
 
-import contextlib
-import os
 import re
-import signal
-import subprocess
-import tempfile
-import time
 
 import pytest
 
-BOOT = r"""
-set -e
-mount --make-rprivate /
-mount -t tmpfs tmpfs "$1"
-cd "$1"
-mkdir upper work root
-mount -t overlay -o "lowerdir=/,upperdir=$1/upper,workdir=$1/work" overlay root
-mkdir -p root/srv
-mount --bind "$2" root/srv
-ip link set lo up
-cd root
-mount -t proc proc proc
-mount -t sysfs sysfs sys
-mount --rbind /dev dev
-mount -t tmpfs -o mode=755 tmpfs run
-mount -t tmpfs -o mode=1777 tmpfs tmp
-mount -t cgroup2 none sys/fs/cgroup
-rm -rf etc/systemd/system/*.wants var/lib/tracer etc/tracer
-mkdir -p old
-pivot_root . old
-cd /
-umount -l /old
-rmdir /old
-export container=test
-exec /lib/systemd/systemd --system --unit=basic.target --show-status=no
-"""
-
-
-class Machine:
-    def __init__(self, srv):
-        self.folder = tempfile.mkdtemp(prefix="tracer-machine-")
-        self.holder = subprocess.Popen(["unshare", "-mpfuiCn", "--kill-child", "sh", "-c", BOOT, "sh", self.folder, str(srv)],
-                                       stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-        self.pid = None
-        self.until(lambda: self.run("systemctl", "is-system-running", code=None).strip() in ("running", "degraded"))
-
-    def close(self):
-        if self.pid:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(self.pid, signal.SIGKILL)
-        self.holder.kill()
-        self.holder.communicate()
-        os.rmdir(self.folder)
-
-    def until(self, true, seconds=30):
-        end = time.monotonic() + seconds
-        while not true():
-            assert self.holder.poll() is None, "no systemd here: " + self.holder.stderr.read()
-            assert time.monotonic() < end, "waited in vain"
-            time.sleep(0.2)
-
-    def run(self, *command, code=0):
-        if not self.pid:
-            with open(f"/proc/{self.holder.pid}/task/{self.holder.pid}/children") as file:
-                children = file.read().split()
-            if not children:
-                return ""
-            self.pid = int(children[0])
-        done = subprocess.run(["nsenter", f"--target={self.pid}", "-m", "-p", "-u", "-i", "-C", "-n", "env", "-i", "PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
-                               *command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60)
-        assert code is None or done.returncode == code, f"{command} ended with {done.returncode}:\n{done.stdout}"
-        return done.stdout
+from machine import Machine
 
 
 @pytest.fixture
-def machine(release):
-    made = Machine(release.folder)
-    yield made
-    made.close()
+def machine(release, tmp_path_factory):
+    with Machine("systemd", release.folder, tmp_path_factory.getbasetemp() / "packages") as made:
+        yield made
 
 
 def test_units_run(machine, release):

@@ -7,7 +7,8 @@ import pytest
 
 from conftest import VERSION
 import guest
-from trial import KINDS, Machine, Site, packages
+from machine import packages
+from trial import KINDS, Host, Site
 
 
 @pytest.fixture(scope="module")
@@ -17,12 +18,9 @@ def site(release):
 
 @pytest.fixture
 def machine(request, release, site, tmp_path_factory):
-    made = Machine(request.param, release.folder, tmp_path_factory.getbasetemp() / "packages")
-    try:
+    with Host(request.param, release.folder, tmp_path_factory.getbasetemp() / "packages") as made:
         made.install()
         yield made
-    finally:
-        made.close()
 
 
 def check_kinds(machine, site, kinds):

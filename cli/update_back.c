@@ -22,7 +22,6 @@
 #include "core/base/fs.h"
 #include "updater/trial.h"
 
-#define ASKED_FILE "asked" // CLOCK_BOOTTIME of the last stop that somebody asked for during a trial
 #define BOOT_ID_FILE "/proc/sys/kernel/random/boot_id"
 
 enum {
@@ -197,7 +196,7 @@ int update_guard_stopped(const char *directory)
 	    update_state_read(directory, &state) < 0 || !state.trial.on)
 		return EXIT_OK;
 	snprintf(text, sizeof(text), "%llu\n", (unsigned long long)clock_boot_ns());
-	if (snprintf(path, sizeof(path), "%s/" ASKED_FILE, directory) < (int)sizeof(path))
+	if (snprintf(path, sizeof(path), "%s/" UPDATE_ASKED_FILE, directory) < (int)sizeof(path))
 		fs_replace(path, text, strlen(text), 0644);
 	state.trial.starts = 0;
 	update_state_write(directory, &state);
@@ -209,6 +208,6 @@ bool update_back_stop_was_asked(const char *directory)
 	uint64_t asked_ns, now_ns = clock_boot_ns();
 	CLEANUP(cleanup_close) int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
-	return fd >= 0 && fs_read_u64_at(fd, ASKED_FILE, &asked_ns) == 0 && asked_ns <= now_ns &&
+	return fd >= 0 && fs_read_u64_at(fd, UPDATE_ASKED_FILE, &asked_ns) == 0 && asked_ns <= now_ns &&
 	       now_ns - asked_ns < ASKED_S * UINT64_C(1000000000);
 }

@@ -27,7 +27,6 @@
 
 #define S UINT64_C(1000000000)
 #define DIRECTORY "/var/lib/tracer/update"
-#define BEFORE_FILE "before"
 
 enum {
 	SNAPSHOT_MAX = 1 << 20,
@@ -72,14 +71,17 @@ static void find_socket(char *out, size_t size)
 void update_guard_remember(const char *directory)
 {
 	CLEANUP(buf_free) struct buf text = BUF_INIT;
+	CLEANUP(cleanup_close) int lock = -1;
 	char socket[256], path[PATH_MAX];
 	struct trial_sample sample;
+	bool answered;
 
 	find_socket(socket, sizeof(socket));
-	if (snprintf(path, sizeof(path), "%s/" BEFORE_FILE, directory) >= (int)sizeof(path))
+	if (snprintf(path, sizeof(path), "%s/" UPDATE_BEFORE_FILE, directory) >= (int)sizeof(path))
 		return;
-	if (status_fetch(socket, 5 * S, &text) < 0 || text.length > SNAPSHOT_MAX ||
-	    trial_sample_read(text.data, text.length, 0, &sample) < 0 ||
+	answered = status_fetch(socket, 5 * S, &text) == 0 && text.length <= SNAPSHOT_MAX &&
+		   trial_sample_read(text.data, text.length, 0, &sample) == 0;
+	if (update_state_lock(directory, &lock) < 0 || !answered ||
 	    fs_replace(path, text.data, text.length, 0644) < 0)
 		unlink(path);
 }
@@ -89,7 +91,7 @@ static bool remembered(const char *directory, struct trial_sample *ret_sample)
 	CLEANUP(buf_free) struct buf text = BUF_INIT;
 	char path[PATH_MAX];
 
-	return snprintf(path, sizeof(path), "%s/" BEFORE_FILE, directory) < (int)sizeof(path) &&
+	return snprintf(path, sizeof(path), "%s/" UPDATE_BEFORE_FILE, directory) < (int)sizeof(path) &&
 	       fs_read(path, SNAPSHOT_MAX, &text) == 0 && text.length > 0 &&
 	       trial_sample_read(text.data, text.length, 0, ret_sample) == 0;
 }

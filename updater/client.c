@@ -387,6 +387,7 @@ static int open_root(struct tuf_client *client)
 	if (result < 0)
 		return tuf_fail(client->why, result, "%s has no trusted root: %s", client->directory,
 				strerror(-result));
+	fs_replace_tidy(client->directory, "*.json");
 	result = tuf_metadata_parse(bytes.data, bytes.length, TUF_ROOT, root, client->why);
 	return result < 0 ? result : verify(client, root, TUF_ROOT);
 }

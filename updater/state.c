@@ -18,6 +18,9 @@
 
 enum { FILE_MAX = 256 << 10 };
 
+// What is replaced under the lock.
+static const char *const files[] = {UPDATE_STATE_FILE, UPDATE_BEFORE_FILE, UPDATE_ASKED_FILE};
+
 static int path_of(const char *directory, const char *name, char out[PATH_MAX])
 {
 	return (size_t)snprintf(out, PATH_MAX, "%s/%s", directory, name) < PATH_MAX ? 0 : -ENAMETOOLONG;
@@ -40,6 +43,8 @@ int update_state_lock(const char *directory, int *ret_fd)
 		close(fd);
 		return result;
 	}
+	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
+		fs_replace_tidy(directory, files[i]);
 	*ret_fd = fd;
 	return 0;
 }

@@ -20,6 +20,9 @@ enum {
 
 // The file in the directory of trusted metadata. Without ".json", so that no role of a repository has its name.
 #define UPDATE_STATE_FILE "state"
+// Beside it, of the trial that is on: what the version before said of itself, and when somebody asked for a stop.
+#define UPDATE_BEFORE_FILE "before"
+#define UPDATE_ASKED_FILE "asked"
 
 struct update_bad {
 	// version: of pushed rules it is "rules-VERSION"
@@ -53,7 +56,7 @@ struct update_state {
 	struct update_last last;
 };
 
-// Waits for the others. Close the descriptor to give it back. 0 or -errno.
+// Waits for the others, and removes what a kill left half-written. Close the descriptor to give it back. 0 or -errno.
 int update_state_lock(const char *directory, int *ret_fd);
 
 // No file: all zero. -EBADMSG: it is damaged; remove it to begin anew, which forgets pins and bad versions.

@@ -2,8 +2,10 @@
 // Base: small files. Nothing here holds a descriptor after it returns; every open is close-on-exec.
 #include "core/base/fs.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <fnmatch.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -185,6 +187,31 @@ int fs_replace(const char *path, const void *data, size_t length, mode_t mode)
 		return result;
 	}
 	return sync_parent(path);
+}
+
+// NAME.XXXXXX, the X as mkostemp makes them.
+static bool is_temporary(const char *entry, const char *pattern)
+{
+	static const char random[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+	size_t length = strlen(entry);
+	char name[NAME_MAX + 1];
+
+	if (length < 8 || length > NAME_MAX || entry[length - 7] != '.' || strspn(entry + length - 6, random) != 6)
+		return false;
+	snprintf(name, sizeof(name), "%.*s", (int)length - 7, entry);
+	return fnmatch(pattern, name, 0) == 0;
+}
+
+void fs_replace_tidy(const char *directory, const char *pattern)
+{
+	DIR *open_directory = opendir(directory);
+	struct dirent *entry;
+
+	while (open_directory && (entry = readdir(open_directory)))
+		if (is_temporary(entry->d_name, pattern))
+			unlinkat(dirfd(open_directory), entry->d_name, 0);
+	if (open_directory)
+		closedir(open_directory);
 }
 
 // mkdir that is content with a directory, or a link to one, already there.

@@ -22,6 +22,10 @@ int fs_read_u64_at(int dir_fd, const char *path, uint64_t *ret_value);
 // Write to a temporary beside it, fsync, rename, fsync the directory. The old content stays until the rename.
 int fs_replace(const char *path, const void *data, size_t length, mode_t mode);
 
+// Removes the temporaries that fs_replace() left of files with such a name (fnmatch) when it was killed. For who holds
+// the lock under which these are replaced. What cannot be removed stays.
+void fs_replace_tidy(const char *directory, const char *pattern);
+
 // Creates the directory and its parents. An existing directory is fine.
 int fs_make_directories(const char *path, mode_t mode);
 

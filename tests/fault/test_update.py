@@ -109,15 +109,19 @@ class World:
             assert self.named("previous") == "9.0"
         return current
 
+    def left(self):
+        """What a kill left half-written beside what is trusted."""
+        return [path.name for path in self.trusted.iterdir() if re.search(r"\.[A-Za-z0-9]{6}$", path.name)]
+
     def end(self):
-        """Once more, without a fault: it comes to the end from wherever it is."""
+        """Once more, without a fault: it comes to the end from wherever it is, and nothing is left of the kill."""
         before = self.named("current")
         done = self.run("--apply")
         if before == "9.0":
             assert done.returncode == 0, done.stderr
         else:
             assert "9.1 is the newest" in done.stdout, done.stderr
-        assert self.check(["9.1"]) == "9.1"
+        assert self.check(["9.1"]) == "9.1" and not self.left()
         if before == "9.0":
             assert sorted(path.name for path in (self.library / "versions").iterdir()) == ["9.0", "9.1"]
 
@@ -155,16 +159,18 @@ def kills(world, action, names):
 
 
 def test_apply_killed_at_every_system_call(world):
-    cases, left = 0, collections.Counter()
+    cases = half = 0
+    left = collections.Counter()
     world.fresh()
     for options, name, when in list(kills(world, "--apply", None if LONG else CHANGES)):
         world.fresh()
         assert world.run("--apply", "strace", *options).returncode != 0, (name, when)
         left[world.check(["9.0", "9.1"])] += 1
+        half += bool(world.left())
         world.end()
         cases += 1
-    print(f"{cases} of {cases} kills of --apply: current is whole and starts, {dict(left)}")
-    assert cases >= (250 if LONG else 25) and left["9.0"] > left["9.1"] > 0
+    print(f"{cases} of {cases} kills of --apply: current is whole and starts, {dict(left)}; {half} left a file half-written")
+    assert cases >= (250 if LONG else 25) and left["9.0"] > left["9.1"] > 0 and half > 0
 
 
 def test_rollback_killed_at_every_system_call(world):
@@ -187,6 +193,7 @@ def test_rollback_killed_at_every_system_call(world):
         done = world.run("--rollback")
         assert done.returncode == 0 or "no version to go back to" in done.stderr, done.stderr
         assert (world.named("current"), world.named("previous")) == ("9.0", None)
+        assert not world.left()
         assert "remembered as bad" in world.run("--apply").stdout
         cases += 1
     print(f"{cases} of {cases} kills of --rollback: current is whole, {dict(left)}")

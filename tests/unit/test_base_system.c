@@ -212,6 +212,29 @@ static void fs_replaces_whole_or_not_at_all(void **state)
 	buf_free(&buf);
 }
 
+// What was killed in the middle leaves its temporary; everything else stays.
+static void fs_replace_leaves_nothing_for_ever(void **state)
+{
+	static const char *const others[] = {"file", "file.lock", "file.json", "file.abc-ef", "other.abcdef", ".abcdef"};
+	char *dir = scratch(), path[128];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+		snprintf(path, sizeof(path), "%s/%s", dir, others[i]);
+		assert_int_equal(fs_replace(path, "x", 1, 0600), 0);
+	}
+	snprintf(path, sizeof(path), "%s/file.aBcD19", dir);
+	assert_int_equal(fs_replace(path, "x", 1, 0600), 0);
+	fs_replace_tidy("/nowhere/at/all", "file");
+	fs_replace_tidy(dir, "f*e");
+	assert_int_equal(access(path, F_OK), -1);
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+		snprintf(path, sizeof(path), "%s/%s", dir, others[i]);
+		assert_int_equal(unlink(path), 0);
+	}
+	assert_int_equal(rmdir(dir), 0);
+}
+
 static void fs_reads_files_without_a_size(void **state)
 {
 	struct buf buf = BUF_INIT;
@@ -408,6 +431,7 @@ int main(void)
 		cmocka_unit_test(crc_of_long_texts_is_the_same_too),
 		cmocka_unit_test(clock_converts_boot_to_wall),
 		cmocka_unit_test(fs_replaces_whole_or_not_at_all),
+		cmocka_unit_test(fs_replace_leaves_nothing_for_ever),
 		cmocka_unit_test(fs_reads_files_without_a_size),
 		cmocka_unit_test(fs_reads_numbers),
 		cmocka_unit_test(fs_makes_parents_and_refuses_a_file_in_the_way),

@@ -13,6 +13,7 @@
 #include "core/base/buf.h"
 #include "core/base/clock.h"
 #include "core/base/loop.h"
+#include "core/ring.h"
 
 enum { RING_LIFECYCLE, RING_DETAIL, RINGS };
 
@@ -22,7 +23,7 @@ struct reader {
 	struct loader *loader;
 	struct loop *loop;
 	struct loop_timer *timer;
-	struct ring_buffer *rings;
+	struct ring rings[RINGS];
 	struct loaded_module *by_id[MODULE_ID_END];
 	uint64_t interval_ns;
 	uint64_t current_ns; // interval in force
@@ -44,34 +45,37 @@ static void hold(struct reader *reader, const struct event_header *event, size_t
 	buf_append(&reader->held, padding, -size & 7);
 }
 
-static int read_record(void *context, void *data, size_t size)
+static void read_record(void *context, const void *data, size_t size)
 {
 	struct reader *reader = context;
 	const struct event_header *event = data;
 	struct loaded_module *loaded = NULL;
 
 	if (size >= sizeof(*event) && event->time_ns < reader->skip_before_ns)
-		return 0;
+		return;
 	if (reader->hold_from_ns && size >= sizeof(*event) && event->size <= size &&
 	    event->time_ns >= reader->hold_from_ns) {
 		hold(reader, event, event->size);
-		return 0;
+		return;
 	}
 	if (size >= sizeof(*event) && event->size <= size && event->size >= sizeof(*event) &&
 	    event->kind >> 8 < MODULE_ID_END)
 		loaded = reader->by_id[event->kind >> 8];
 	if (!loaded || !loaded->module->record || loaded->module->record(loaded->data, event) < 0)
 		reader->malformed++;
-	return 0;
 }
 
 uint32_t reader_drain(struct reader *reader)
 {
 	uint64_t now_ns = clock_boot_ns();
-	int records = ring_buffer__consume(reader->rings);
+	uint32_t records = 0;
 
+	for (int i = 0; i < RINGS; i++) {
+		if (reader->rings[i].size)
+			records += ring_drain(&reader->rings[i], read_record, reader);
+	}
 	reader->drained_ns = now_ns;
-	return records > 0 ? (uint32_t)records : 0;
+	return records;
 }
 
 uint64_t reader_drained_ns(const struct reader *reader)
@@ -134,6 +138,22 @@ static void on_wakeup(void *context, int fd, uint32_t events)
 	reader_round(context);
 }
 
+static int reader_ring_open(struct reader *reader, int ring, int fd)
+{
+	struct bpf_map_info info = { 0 };
+	__u32 length = sizeof(info);
+	int result;
+
+	if (fd < 0)
+		return 0;
+	result = bpf_map_get_info_by_fd(fd, &info, &length);
+	if (!result)
+		result = ring_open(&reader->rings[ring], fd, info.max_entries);
+	if (!result)
+		result = loop_add_fd(reader->loop, fd, EPOLLIN, on_wakeup, reader);
+	return result;
+}
+
 int reader_new(struct loader *loader, struct loop *loop, uint64_t interval_ns, reader_idle_fn *after, void *context,
 	       struct reader **ret_reader)
 {
@@ -151,12 +171,11 @@ int reader_new(struct loader *loader, struct loop *loop, uint64_t interval_ns, r
 	for (int id = 0; id < MODULE_ID_END; id++)
 		reader->by_id[id] = loader_find(loader, (enum module_id)id);
 	reader->cpu_counts = calloc((size_t)reader->cpu_count, sizeof(*reader->cpu_counts));
-	reader->rings = ring_buffer__new(loader->ring_lifecycle_fd, read_record, reader, NULL);
-	result = reader->rings && reader->cpu_counts ? 0 : -ENOMEM;
-	if (!result && loader->ring_detail_fd >= 0)
-		result = ring_buffer__add(reader->rings, loader->ring_detail_fd, read_record, reader);
+	result = reader->cpu_counts ? 0 : -ENOMEM;
 	if (!result)
-		result = loop_add_fd(loop, ring_buffer__epoll_fd(reader->rings), EPOLLIN, on_wakeup, reader);
+		result = reader_ring_open(reader, RING_LIFECYCLE, loader->ring_lifecycle_fd);
+	if (!result)
+		result = reader_ring_open(reader, RING_DETAIL, loader->ring_detail_fd);
 	if (!result && interval_ns)
 		result = loop_add_timer(loop, interval_ns, on_timer, reader, &reader->timer);
 	if (result < 0) {
@@ -173,9 +192,11 @@ void reader_free(struct reader *reader)
 		return;
 	if (reader->timer)
 		loop_timer_set(reader->timer, 0);
-	if (reader->rings) {
-		loop_remove_fd(reader->loop, ring_buffer__epoll_fd(reader->rings));
-		ring_buffer__free(reader->rings);
+	for (int i = 0; i < RINGS; i++) {
+		if (reader->rings[i].size)
+			loop_remove_fd(reader->loop, i == RING_DETAIL ? reader->loader->ring_detail_fd
+								      : reader->loader->ring_lifecycle_fd);
+		ring_close(&reader->rings[i]);
 	}
 	free(reader->cpu_counts);
 	buf_free(&reader->held);
@@ -203,5 +224,7 @@ int reader_stats(struct reader *reader, struct reader_stats *ret_stats)
 	if (!result)
 		result = ring_sum(reader, RING_DETAIL, &ret_stats->detail);
 	ret_stats->malformed = reader->malformed;
+	for (int i = 0; i < RINGS; i++)
+		ret_stats->malformed += reader->rings[i].malformed;
 	return result;
 }

@@ -76,16 +76,14 @@ static void memory_take(struct process *process, const struct proc_figures *figu
 	process->swap_bytes = figures->swap_bytes;
 	if (figures->peak_rss_bytes == UNKNOWN)
 		return;
-	if (process->image->peak_rss_bytes == UNKNOWN ||
-	    figures->peak_rss_bytes > process->image->peak_rss_bytes)
+	if (process->image->peak_rss_bytes == UNKNOWN || figures->peak_rss_bytes > process->image->peak_rss_bytes)
 		process->image->peak_rss_bytes = figures->peak_rss_bytes;
 	if (process->peak_rss_bytes == UNKNOWN || figures->peak_rss_bytes > process->peak_rss_bytes)
 		process->peak_rss_bytes = figures->peak_rss_bytes;
 	process->quality[FIGURE_MEMORY] = QUALITY_SAMPLED;
 }
 
-void fallback_figures_take(struct watched *watched, const struct proc_figures *figures,
-			   uint64_t now_ns)
+void fallback_figures_take(struct watched *watched, const struct proc_figures *figures, uint64_t now_ns)
 {
 	struct process *process = watched->process;
 	bool dead = proc_stat_is_dead(&figures->stat);
@@ -97,6 +95,8 @@ void fallback_figures_take(struct watched *watched, const struct proc_figures *f
 		process->threads_unsure = true;
 	process->counters_boot_ns = now_ns;
 	process->state = figures->stat.state;
+	process->uid = figures->uid;
+	process->gid = figures->gid;
 	process->process_group = figures->stat.process_group;
 	process->session = figures->stat.session;
 	memory_take(process, figures);
@@ -106,9 +106,7 @@ void fallback_figures_take(struct watched *watched, const struct proc_figures *f
 		// the others.
 		bool whole = !figures->stat.children_reaped || process->counters.threads_max <= 1;
 
-		process->quality[FIGURE_IO] = !dead   ? QUALITY_SAMPLED
-					      : whole ? QUALITY_EXACT
-						      : QUALITY_ESTIMATED;
+		process->quality[FIGURE_IO] = !dead ? QUALITY_SAMPLED : whole ? QUALITY_EXACT : QUALITY_ESTIMATED;
 	}
 	watched->figures_ns = watched->cpu_boot_ns = now_ns;
 	if (dead && figures->stat.status >= 0 && watched->status < 0)
@@ -190,8 +188,7 @@ static void cgroup_follow(struct watched *watched, int proc_fd)
 static void image_first(struct watched *watched, int proc_fd)
 {
 	struct process *process = watched->process;
-	struct watched *parent =
-		process->parent ? watched_find(watched->fallback, process->parent->pid) : NULL;
+	struct watched *parent = process->parent ? watched_find(watched->fallback, process->parent->pid) : NULL;
 	struct image_strings strings;
 	struct arena arena;
 
@@ -203,8 +200,8 @@ static void image_first(struct watched *watched, int proc_fd)
 		return;
 	}
 	arena_init(&arena, ARENA_BYTES);
-	if (proc_read_image(proc_fd, &arena, &strings) == 0 &&
-	    process_set_strings(process, &strings) == 0 && strings.args)
+	if (proc_read_image(proc_fd, &arena, &strings) == 0 && process_set_strings(process, &strings) == 0 &&
+	    strings.args)
 		process->quality[FIGURE_ARGS] = QUALITY_SAMPLED;
 	arena_free(&arena);
 }
@@ -218,16 +215,14 @@ static struct watched *parent_of(struct fallback *fallback, uint32_t ppid, bool 
 	struct watched *parent = watched_find(fallback, ppid);
 
 	// A tree found from above has no ancestors to look for.
-	if (!parent && ppid && depth < DEPTH_MAX &&
-	    (!fallback->options.root_pid || !fallback->children_files))
+	if (!parent && ppid && depth < DEPTH_MAX && (!fallback->options.root_pid || !fallback->children_files))
 		found_at_depth(fallback, ppid, seeded, depth + 1, &parent);
 	return parent && parent->process ? parent : NULL;
 }
 
 // parent: the nearest known ancestor; its pid is identity's parent, but for an orphan that we
 // adopted.
-static int process_begin(struct watched *watched, struct event_identity *identity,
-			 struct watched *parent, bool seeded)
+static int process_begin(struct watched *watched, struct event_identity *identity, struct watched *parent, bool seeded)
 {
 	struct fallback *fallback = watched->fallback;
 	uint32_t ppid = identity->parent.pid;
@@ -235,8 +230,8 @@ static int process_begin(struct watched *watched, struct event_identity *identit
 	int result;
 
 	if (parent)
-		identity->parent = (struct event_process_id){
-			.pid = parent->pid, .start_ns = parent->process->start_boot_ns};
+		identity->parent =
+			(struct event_process_id){.pid = parent->pid, .start_ns = parent->process->start_boot_ns};
 	result = process_add(agent_processes(fallback->agent), identity, &process);
 	if (result < 0)
 		return result;
@@ -254,8 +249,7 @@ static int process_begin(struct watched *watched, struct event_identity *identit
 	return 0;
 }
 
-static int found_at_depth(struct fallback *fallback, uint32_t pid, bool seeded, int depth,
-			  struct watched **ret_watched)
+static int found_at_depth(struct fallback *fallback, uint32_t pid, bool seeded, int depth, struct watched **ret_watched)
 {
 	CLEANUP(cleanup_close) int proc_fd = proc_open(pid);
 	struct event_identity identity;
@@ -289,8 +283,7 @@ static int found_at_depth(struct fallback *fallback, uint32_t pid, bool seeded, 
 		return result;
 	watched->start_ticks = stat.start_ticks;
 	watched->program_mark = stat.program_mark;
-	watched->process->quality[FIGURE_START] =
-		QUALITY_ESTIMATED; // the beginning of its clock tick
+	watched->process->quality[FIGURE_START] = QUALITY_ESTIMATED; // the beginning of its clock tick
 	image_first(watched, proc_fd);
 	agent_process_start(fallback->agent, watched->process);
 	agent_process_exec(fallback->agent, watched->process);
@@ -300,8 +293,7 @@ static int found_at_depth(struct fallback *fallback, uint32_t pid, bool seeded, 
 	return 0;
 }
 
-int fallback_found(struct fallback *fallback, uint32_t pid, bool seeded,
-		   struct watched **ret_watched)
+int fallback_found(struct fallback *fallback, uint32_t pid, bool seeded, struct watched **ret_watched)
 {
 	struct watched *ignored;
 
@@ -310,8 +302,7 @@ int fallback_found(struct fallback *fallback, uint32_t pid, bool seeded,
 
 // ---- events --------------------------------------------------------------------------------------
 
-int fallback_forked(struct fallback *fallback, uint32_t pid, struct watched *parent,
-		    uint64_t boot_ns)
+int fallback_forked(struct fallback *fallback, uint32_t pid, struct watched *parent, uint64_t boot_ns)
 {
 	const struct process *from = parent->process;
 	struct event_identity identity = {
@@ -328,8 +319,7 @@ int fallback_forked(struct fallback *fallback, uint32_t pid, struct watched *par
 	int result;
 
 	if (watched) {
-		if (watched->process && watched->process->start_boot_ns <= boot_ns &&
-		    watched->first_seen_ns >= boot_ns)
+		if (watched->process && watched->process->start_boot_ns <= boot_ns && watched->first_seen_ns >= boot_ns)
 			return 0; // /proc was read after this event
 		if (watched->process)
 			fallback_ended(watched, boot_ns);
@@ -367,8 +357,8 @@ static void identity_take(struct process *process, const struct event_identity *
 }
 
 // What the process runs now. -ESRCH: too late.
-static int program_read(struct watched *watched, struct arena *arena,
-			struct event_identity *ret_identity, struct image_strings *ret_strings)
+static int program_read(struct watched *watched, struct arena *arena, struct event_identity *ret_identity,
+			struct image_strings *ret_strings)
 {
 	CLEANUP(cleanup_close) int proc_fd = proc_open(watched->pid);
 	struct proc_figures figures;

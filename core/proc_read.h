@@ -52,8 +52,7 @@ bool proc_stat_is_dead(const struct proc_stat *stat);
 // Who a process is. start_ns is the beginning of its tick (see proc_start_boot_ns), parent.start_ns
 // and cgroup_id are 0, namespaces we may not see are 0, uid and gid are as our user namespace shows
 // them. ret_stat may be NULL.
-int proc_read_identity(int proc_fd, uint32_t pid, struct event_identity *ret_identity,
-		       struct proc_stat *ret_stat);
+int proc_read_identity(int proc_fd, uint32_t pid, struct event_identity *ret_identity, struct proc_stat *ret_stat);
 
 // Executable, working directory and arguments as they are now; what we may not see is NULL. At most
 // PROC_ARGS_MAX bytes of arguments: args_total tells how many there were. A script that the kernel
@@ -63,8 +62,7 @@ int proc_read_image(int proc_fd, struct arena *arena, struct image_strings *ret_
 
 // The same for a process known by pid and exact start: -ESRCH when the pid is another process by
 // now.
-int proc_read_image_of(uint32_t pid, uint64_t start_boot_ns, struct arena *arena,
-		       struct image_strings *ret_strings);
+int proc_read_image_of(uint32_t pid, uint64_t start_boot_ns, struct arena *arena, struct image_strings *ret_strings);
 
 // The figures of a process now, UNKNOWN each that cannot be had. cpu_ns comes from the process CPU
 // clock: exact and of all threads, those that ended too, for a zombie as well. Only root sees a
@@ -74,6 +72,7 @@ struct proc_figures {
 	uint64_t rss_bytes;
 	uint64_t peak_rss_bytes; // of the program it runs now; UNKNOWN for a zombie
 	uint64_t anon_bytes, file_bytes, shmem_bytes, swap_bytes;
+	uint32_t uid, gid; // real ids, as our user namespace shows them
 	// Run delay, switches and I/O are kept for each thread: with more threads than one, those
 	// that ended before are missing from the sums.
 	bool living_threads_only;
@@ -100,5 +99,4 @@ int proc_read_children(int children_fd, void (*visit)(void *context, uint32_t pi
 
 // Calls visit with each number in a directory: the processes in /proc, the threads in
 // /proc/PID/task.
-int proc_each_number(int directory_fd, const char *name,
-		     void (*visit)(void *context, uint32_t number), void *context);
+int proc_each_number(int directory_fd, const char *name, void (*visit)(void *context, uint32_t number), void *context);

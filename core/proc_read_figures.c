@@ -75,8 +75,7 @@ static void switches_add(const char *status, struct counters *sum)
 {
 	const char *text = strstr(status, "\nvoluntary_ctxt_switches:");
 
-	add_known(&sum->voluntary_switches,
-		  text ? proc_number_after(text, "\nvoluntary_ctxt_switches:") : UNKNOWN);
+	add_known(&sum->voluntary_switches, text ? proc_number_after(text, "\nvoluntary_ctxt_switches:") : UNKNOWN);
 	add_known(&sum->involuntary_switches,
 		  text ? proc_number_after(text, "\nnonvoluntary_ctxt_switches:") : UNKNOWN);
 }
@@ -144,8 +143,7 @@ static int figures_of_threads(int proc_fd, struct proc_figures *figures, bool wi
 }
 
 // stat and status were read before.
-static int figures_add_threads(int proc_fd, uint32_t pid, const char *status,
-			       struct proc_figures *figures)
+static int figures_add_threads(int proc_fd, uint32_t pid, const char *status, struct proc_figures *figures)
 {
 	bool children_reaped = figures->stat.children_reaped;
 	char name[40] = "io", text[PROC_TEXT_MAX];
@@ -203,6 +201,8 @@ static int figures_read(int proc_fd, uint32_t pid, struct proc_figures *figures,
 	if (length < 0)
 		return (int)length;
 	figures_memory(status, figures);
+	figures->uid = (uint32_t)proc_number_after(status, "\nUid:\t");
+	figures->gid = (uint32_t)proc_number_after(status, "\nGid:\t");
 	result = figures_add_threads(proc_fd, pid, status, figures);
 	if (result < 0)
 		return result;

@@ -12,6 +12,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -258,14 +259,30 @@ def test_children_are_not_counted_into_io(place):
     assert shell[0]["wchar_bytes"] is not None and shell[0]["wchar_bytes"] < 100_000
 
 
+def wait_for(condition):
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def shells_shown(processes_socket):
+    """The pids of the shells whose own work the collector at that socket has seen."""
+    shown = subprocess.run([TRACER, "ps", "--json", "--socket", processes_socket], capture_output=True, text=True, check=True)
+    rows = [json.loads(line) for line in shown.stdout.splitlines()]
+    return {row["pid"] for row in rows
+            if row["comm"] == "sh" and (row["cpu_ns"] or 0) > 100_000 and (row["rchar_bytes"] or 0) > 1000}
+
+
 @pytest.mark.parametrize("source", ["events", "proc"])
 def test_collect_goes_on_without_bpf(place, source):
     """The daemon with its rights dropped still reads what it may: programs and figures of other users' processes too."""
     assert os.geteuid() == 0, "run the end-to-end tests as root"
     spool = Path(tempfile.mkdtemp(dir=place))
+    processes_socket = str(spool) + ".processes"
     environment = {
         **os.environ, "TRACER_SOURCE": source, "TRACER_STATUS_SOCKET": str(spool) + ".status",
-        "TRACER_STATUS_PROCESSES_SOCKET": str(spool) + ".processes",
+        "TRACER_STATUS_PROCESSES_SOCKET": processes_socket,
     }
     collect = subprocess.Popen([TRACER, "collect", "--spool", spool], env=environment, stderr=subprocess.PIPE, text=True)
     try:
@@ -273,11 +290,14 @@ def test_collect_goes_on_without_bpf(place, source):
             if "collecting into" in line:
                 break
         assert collect.poll() is None
-        # Long enough to be seen by a collector that steps back behind a busy machine.
-        script = "head -c 70000 /dev/zero | wc -c; sleep 2; exit %d"
-        workloads = [subprocess.Popen([*AS_NOBODY, "sh", "-c", script % number], stdout=subprocess.DEVNULL)
+        # They live until the collector shows them: how soon it looks depends on how many processes the host has.
+        script = "head -c 70000 /dev/zero | wc -c; read -r line; exit %d"
+        workloads = [subprocess.Popen([*AS_NOBODY, "sh", "-c", script % number], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
                      for number in range(60, 65)]
-        assert [workload.wait(timeout=60) for workload in workloads] == list(range(60, 65))
+        wait_for(lambda: {workload.pid for workload in workloads} <= shells_shown(processes_socket))
+        for workload, number in zip(workloads, range(60, 65)):
+            workload.communicate(timeout=60)
+            assert workload.returncode == number
     finally:
         collect.terminate()
         collect.communicate(timeout=20)
@@ -292,6 +312,14 @@ def test_collect_goes_on_without_bpf(place, source):
         assert found[0]["cpu_ns"] > 100_000 and found[0]["rchar_bytes"] > 1000
     if source == "events":
         assert len([process for process in processes if process["comm"] in ("head", "wc")]) == 10
+
+
+@pytest.mark.parametrize("source", ["events", "proc"])
+def test_ids_are_followed_without_an_exec(place, source):
+    """A process that gives up being root some time after it was first seen is recorded as who it became."""
+    program = f"import os; os.setgid({NOBODY}); os.setuid({NOBODY})"
+    recording = record(place, source, [sys.executable, "-c", program], root=True)
+    assert [(process["uid"], process["gid"]) for process in recording.processes] == [(NOBODY, NOBODY)]
 
 
 def test_in_a_pid_namespace_foreign_pids_are_not_believed(place):

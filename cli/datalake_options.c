@@ -184,6 +184,13 @@ static int directory_make(const char *path, uid_t uid, gid_t gid)
 	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0 || fstat(fd, &info) < 0)
 		return fail(path, -errno);
+	// Root without capabilities reads no more of another user's files than anyone.
+	if (info.st_uid != uid && uid == 0) {
+		fprintf(stderr,
+			"tracer datalake: %s: belongs to user number %u, not to root: leave --user away, or chown it\n",
+			path, (unsigned int)info.st_uid);
+		return -EACCES;
+	}
 	if (info.st_uid != 0 || uid == 0)
 		return 0;
 	if (!(info.st_mode & 022))

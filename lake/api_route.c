@@ -132,13 +132,14 @@ static void route_fill(struct api_routes *routes)
 			route_add(routes, schema_entities[id].name, "/{id}");
 	}
 	route_add(routes, "runs", "/{id}/tree");
-	route_add(routes, "runs", "/{id}/export");
+	route_add(routes, "runs", "/{id}/export")->slow = true;
 	route_add(routes, "points", "");
 	route_add(routes, "schema", "");
 	route_add(routes, "tail", "")->handler = api_tail;
 	sql = route_add(routes, "sql", "");
 	sql->method = "POST";
 	sql->body_max = API_BODY_MAX;
+	sql->slow = true;
 }
 
 int api_routes_new(struct store *store, struct server *server, unsigned int readers, struct api_routes **ret_routes,

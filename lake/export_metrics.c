@@ -84,8 +84,8 @@ static const struct point points[] = {
 	 AGGREGATE_voluntary_switches, false},
 	{"process.context_switches", "{context_switch}", "process.context_switch.type", "involuntary",
 	 AGGREGATE_involuntary_switches, false},
-	{"process.paging.faults", "{fault}", "process.paging.fault_type", "minor", AGGREGATE_minor_faults, false},
-	{"process.paging.faults", "{fault}", "process.paging.fault_type", "major", AGGREGATE_major_faults, false},
+	{"process.paging.faults", "{fault}", "system.paging.fault.type", "minor", AGGREGATE_minor_faults, false},
+	{"process.paging.faults", "{fault}", "system.paging.fault.type", "major", AGGREGATE_major_faults, false},
 	{"tracer.processes", "{process}", NULL, NULL, AGGREGATE_processes, false},
 	{"tracer.process.failures", "{process}", NULL, NULL, AGGREGATE_failures, false},
 };
@@ -232,8 +232,10 @@ static int put_host(struct metrics *metrics)
 	put_points(metrics, metrics->host, schema_entities[ENTITY_HOSTS].aggregate, NULL);
 	error = error ? error : put_runs(metrics);
 	json_close_array(json);
+	otlp_put_schema(json);
 	json_close_object(json);
 	json_close_array(json);
+	otlp_put_schema(json);
 	json_close_object(json);
 	return error;
 }

@@ -47,26 +47,25 @@ static void begin_span(struct spans *spans, uint64_t id, uint64_t parent, const 
 	json_open_array(json);
 }
 
-// Ends the attributes; what ended badly is an error, what still runs has no status.
+// Ends the attributes; what ended badly is an error. Nothing is "Ok": only an application's own people may say that.
 static void end_span(struct spans *spans, uint64_t exit_code, uint64_t signal, bool oom)
 {
 	struct json *json = &spans->json;
 	char text[64] = "";
 
-	json_close_array(json);
 	if (oom)
 		snprintf(text, sizeof(text), "out of memory");
 	else if (signal != LAKE_NULL)
 		snprintf(text, sizeof(text), "signal %llu", (unsigned long long)signal);
 	else if (exit_code != LAKE_NULL && exit_code)
 		snprintf(text, sizeof(text), "exit code %llu", (unsigned long long)exit_code);
+	otlp_put_text(json, "error.type", *text ? text : NULL);
+	json_close_array(json);
 	json_key(json, "status");
 	json_open_object(json);
 	if (*text) {
 		json_put_u64(json, "code", 2);
 		json_put_string(json, "message", text);
-	} else if (exit_code != LAKE_NULL) {
-		json_put_u64(json, "code", 1);
 	}
 	json_close_object(json);
 }
@@ -106,8 +105,8 @@ static void put_container(struct json *json, union lake_slot container)
 	static const struct {
 		const char *member, *name;
 	} names[] = {
-		{"runtime", "container.runtime"},    {"id", "container.id"},
-		{"pod_uid", "k8s.pod.uid"},	     {"ecs_task", "aws.ecs.task.id"},
+		{"runtime", "container.runtime.name"}, {"id", "container.id"},
+		{"pod_uid", "k8s.pod.uid"},	       {"ecs_task", "aws.ecs.task.id"},
 		{"slurm_step", "tracer.slurm.step"},
 	};
 	yyjson_doc *doc = container.text ? yyjson_read(container.text->bytes, container.text->length, 0) : NULL;
@@ -220,7 +219,7 @@ static void put_run(struct spans *spans)
 		   export_end(spans->export, run[RUNS_end_ns].u64, run[RUNS_living].u64));
 	otlp_put_text(json, "tracer.run.id", export_text(run[RUNS_run]));
 	otlp_put_text(json, "tracer.engine", run[RUNS_engine].text ? export_text(run[RUNS_engine]) : NULL);
-	otlp_put_text(json, "process.command_line", run[RUNS_command].text ? export_text(run[RUNS_command]) : NULL);
+	otlp_put_text(json, "tracer.command", run[RUNS_command].text ? export_text(run[RUNS_command]) : NULL);
 	otlp_put_number(json, "process.exit.code", run[RUNS_exit_code].u64);
 	otlp_put_number(json, "tracer.processes", run[RUNS_processes].u64);
 	put_figures(json, &run[RUNS_cpu_ns], &run[RUNS_peak_rss_bytes], &run[RUNS_read_bytes], &run[RUNS_write_bytes]);
@@ -256,8 +255,10 @@ static int put_part(struct spans *spans)
 		      : export_each(spans->export, ENTITY_PROCESSES, PROCESSES_run_id, run[RUNS_id].u64,
 				    PROCESSES_start_ns, put_process, spans);
 	json_close_array(json);
+	otlp_put_schema(json);
 	json_close_object(json);
 	json_close_array(json);
+	otlp_put_schema(json);
 	json_close_object(json);
 	return error;
 }

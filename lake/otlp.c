@@ -112,3 +112,8 @@ void otlp_put_scope(struct json *json)
 	json_put_string(json, "version", TRACER_VERSION);
 	json_close_object(json);
 }
+
+void otlp_put_schema(struct json *json)
+{
+	json_put_string(json, "schemaUrl", "https://opentelemetry.io/schemas/1.44.0");
+}

@@ -18,3 +18,5 @@ void otlp_close_array(struct json *json);
 void otlp_put_resource(struct json *json, const union lake_slot *host, const char *service);
 // The member "scope".
 void otlp_put_scope(struct json *json);
+// The member "schemaUrl": the version of the semantic conventions whose names these are.
+void otlp_put_schema(struct json *json);

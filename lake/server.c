@@ -325,7 +325,8 @@ int server_new(const struct server_options *options, struct server **ret_server)
 	server->options = *options;
 	server->loop = options->loop;
 	server->ready_end = &server->ready;
-	server->jobs_end = &server->jobs;
+	server->quick.end = &server->quick.first;
+	server->slow.end = &server->slow.first;
 	pthread_mutex_init(&server->ready_lock, NULL);
 	pthread_mutex_init(&server->jobs_lock, NULL);
 	pthread_cond_init(&server->jobs_come, NULL);
@@ -402,11 +403,8 @@ void server_free(struct server *server)
 		connection_free(server->connections);
 	while ((reply = ready_pop(server, &returned)))
 		reply_free(reply);
-	while (server->jobs) {
-		reply = server->jobs;
-		server->jobs = reply->next_job;
+	while ((reply = jobs_take(&server->quick)) || (reply = jobs_take(&server->slow)))
 		reply_free(reply);
-	}
 	while (server->routes) {
 		struct route_entry *next = server->routes->next;
 

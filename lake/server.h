@@ -71,6 +71,7 @@ struct server_route {
 	const char *pattern; // "/api/v1/runs/{run}": {name} stands for one part that is not empty
 	enum token_role role; // least role, see token_role_allows(); TOKEN_NONE: anyone
 	size_t body_max; // 0: no body
+	bool slow; // may keep a reader for seconds: only half of them take such at once, and few of them wait
 	server_handler_fn *handler; // on a reader, or
 	server_submit_fn *submit; // elsewhere
 	server_admit_fn *admit; // may be NULL

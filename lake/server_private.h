@@ -29,6 +29,7 @@ enum {
 	SERVER_LISTENERS_MAX = 8,
 	SERVER_STREAMS_MAX = 64,
 	SERVER_JOBS_MAX = 256,
+	SERVER_SLOW_JOBS_MAX = 32, // of slow routes
 	SERVER_PENDING_MAX = 256 << 10, // of an answer, made and not yet taken
 	SERVER_DISCARD_MAX = 1 << 20, // of a refused body, so that the connection can be kept
 	SERVER_BODIES_MAX = 192 << 20, // of all bodies announced and not yet answered
@@ -119,6 +120,11 @@ struct route_entry {
 	void *context;
 };
 
+struct jobs { // replies that wait for a reader
+	struct server_reply *first, **end;
+	size_t count;
+};
+
 struct server {
 	struct server_options options;
 	struct loop *loop;
@@ -154,8 +160,8 @@ struct server {
 	// the readers
 	pthread_mutex_t jobs_lock;
 	pthread_cond_t jobs_come;
-	struct server_reply *jobs, **jobs_end;
-	size_t job_count;
+	struct jobs quick, slow;
+	size_t slow_running;
 	bool jobs_stop;
 	pthread_t *threads;
 	size_t thread_count;
@@ -202,3 +208,5 @@ int readers_start(struct server *server);
 void readers_stop(struct server *server);
 // -EAGAIN: the queue is full.
 int readers_submit(struct server *server, struct server_reply *reply);
+// NULL: there is none. Under the lock, or when no reader runs.
+struct server_reply *jobs_take(struct jobs *jobs);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The readers: a few threads that run handlers and steps of event streams, fed from one bounded queue. A handler
-// may wait for the store or for its client; the loop never does. A thread holds nothing between two jobs.
+// The readers: a few threads that run handlers and steps of event streams, fed from two bounded queues. A handler
+// may wait for the store or for its client; the loop never does. A thread holds nothing between two jobs. What a slow
+// route was asked waits in a queue of its own and gets half of the readers at most, so that whoever asks much and long
+// keeps no host from enrolling and nobody from a quick answer.
 
 #include <errno.h>
 #include <signal.h>
@@ -15,7 +17,9 @@ static void job_run(struct server_reply *reply)
 {
 	bool more = false;
 
-	if (reply->events && reply->started) {
+	if (server_reply_gone(reply)) {
+		server_reply_error(reply, 503, "gone", "nobody waits for it any more");
+	} else if (reply->events && reply->started) {
 		more = reply->events(reply->events_state, reply) == 0 && !reply->error;
 	} else {
 		reply->route->handler(reply->route_context, &reply->request, reply);
@@ -28,25 +32,50 @@ static void job_run(struct server_reply *reply)
 	reply_return(reply);
 }
 
+static void jobs_append(struct jobs *jobs, struct server_reply *reply)
+{
+	reply->next_job = NULL;
+	*jobs->end = reply;
+	jobs->end = &reply->next_job;
+	jobs->count++;
+}
+
+struct server_reply *jobs_take(struct jobs *jobs)
+{
+	struct server_reply *reply = jobs->first;
+
+	if (!reply)
+		return NULL;
+	jobs->first = reply->next_job;
+	if (!jobs->first)
+		jobs->end = &jobs->first;
+	jobs->count--;
+	return reply;
+}
+
+static size_t slow_max(const struct server *server)
+{
+	return server->options.readers > 1 ? server->options.readers / 2 : 1;
+}
+
 static void *reader_main(void *context)
 {
 	struct server *server = context;
 
 	pthread_mutex_lock(&server->jobs_lock);
 	while (!server->jobs_stop) {
-		struct server_reply *reply = server->jobs;
+		bool slow = !server->quick.first && server->slow_running < slow_max(server);
+		struct server_reply *reply = jobs_take(slow ? &server->slow : &server->quick);
 
 		if (!reply) {
 			pthread_cond_wait(&server->jobs_come, &server->jobs_lock);
 			continue;
 		}
-		server->jobs = reply->next_job;
-		if (!server->jobs)
-			server->jobs_end = &server->jobs;
-		server->job_count--;
+		server->slow_running += slow;
 		pthread_mutex_unlock(&server->jobs_lock);
 		job_run(reply);
 		pthread_mutex_lock(&server->jobs_lock);
+		server->slow_running -= slow;
 	}
 	pthread_mutex_unlock(&server->jobs_lock);
 	return NULL;
@@ -91,17 +120,16 @@ void readers_stop(struct server *server)
 
 int readers_submit(struct server *server, struct server_reply *reply)
 {
+	bool slow = reply->route->slow;
+	struct jobs *jobs = slow ? &server->slow : &server->quick;
 	int result = 0;
 
 	pthread_mutex_lock(&server->jobs_lock);
 	// A step of an open stream has its place: there are fewer of them than the queue is long.
-	if (server->job_count >= SERVER_JOBS_MAX && !reply->is_stream) {
+	if (jobs->count >= (slow ? SERVER_SLOW_JOBS_MAX : SERVER_JOBS_MAX) && !reply->is_stream) {
 		result = -EAGAIN;
 	} else {
-		reply->next_job = NULL;
-		*server->jobs_end = reply;
-		server->jobs_end = &reply->next_job;
-		server->job_count++;
+		jobs_append(jobs, reply);
 		pthread_cond_signal(&server->jobs_come);
 	}
 	pthread_mutex_unlock(&server->jobs_lock);

@@ -60,11 +60,11 @@ static void file_get(void *context, const struct server_request *request, struct
 int updates_new(const char *directory, struct server *server, struct updates **ret_updates)
 {
 	static const struct server_route routes[] = {
-		{.method = "GET", .pattern = BELOW "metadata/{a}", .handler = file_get},
-		{.method = "GET", .pattern = BELOW "targets/{a}", .handler = file_get},
-		{.method = "GET", .pattern = BELOW "targets/{a}/{b}", .handler = file_get},
-		{.method = "GET", .pattern = BELOW "targets/{a}/{b}/{c}", .handler = file_get},
-		{.method = "GET", .pattern = BELOW "targets/{a}/{b}/{c}/{d}", .handler = file_get},
+		{.method = "GET", .pattern = BELOW "metadata/{a}", .slow = true, .handler = file_get},
+		{.method = "GET", .pattern = BELOW "targets/{a}", .slow = true, .handler = file_get},
+		{.method = "GET", .pattern = BELOW "targets/{a}/{b}", .slow = true, .handler = file_get},
+		{.method = "GET", .pattern = BELOW "targets/{a}/{b}/{c}", .slow = true, .handler = file_get},
+		{.method = "GET", .pattern = BELOW "targets/{a}/{b}/{c}/{d}", .slow = true, .handler = file_get},
 		{0},
 	};
 	struct updates *updates = calloc(1, sizeof(*updates));

@@ -2,9 +2,11 @@
 """The API of the real datalake against docs/openapi.yaml, and the commands that ask it: pages, filters, workspaces, SQL,
 the live tail, and the same answers from the store and over the network."""
 
+import contextlib
 import csv
 import io
 import json
+import select
 import socket
 import subprocess
 import sys
@@ -165,6 +167,26 @@ def test_hostile_sql_leaves_the_server_small_and_alive(lake):
     assert lake.rss_bytes() < before + (160 << 20)
     _, _, answer = sql(lake, forever + "SELECT x FROM c", limit=5)
     assert answer["truncated"] and len(answer["rows"]) == 5
+
+
+def test_who_asks_much_and_long_keeps_nobody_from_a_quick_answer():
+    forever = {"sql": "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT count(*) FROM c", "time_ms": 60000}
+    with Lake(options=["--readers", "2"]) as running, contextlib.ExitStack() as stack:
+        body, token = json.dumps(forever), running.token("read")
+        head = f"POST /api/v1/sql HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {token}\r\nContent-Length: {len(body)}\r\n\r\n"
+        links = [stack.enter_context(running.connect()) for _ in range(40)]
+        for link in links:
+            link.sendall((head + body).encode())
+        # More than may wait: those are told to come again, and by then the others have been taken in.
+        refused = select.select(links, [], [], 60)[0]
+        assert refused
+        for link in refused:
+            text = link.recv(4096).decode()
+            assert text.startswith("HTTP/1.1 429 ") and "Retry-After:" in text and '"busy"' in text, text
+        assert running.request("GET", "/api/v1/health")[0] == 200
+        assert running.request("GET", "/api/v1/runs", None, {"Authorization": f"Bearer {token}"})[0] == 200
+        Agent(running, running.token("ingest")).send(3)
+        running.stop(9)
 
 
 def test_the_tail_goes_on_where_it_was(lake):

@@ -200,6 +200,9 @@ def test_a_lake_of_roots_stays_roots_for_commands_and_is_given_by_a_start():
         assert running.request("GET", "/api/v1/runs", None, {"Authorization": f"Bearer {token}"})[0] == 200
         assert all(path.stat().st_uid != 0 for path in [running.directory, *running.directory.iterdir()])
         assert running.count() == 4
+        # Back again it is not given by itself: as root, without capabilities, nothing of it could be read.
+        done = command("datalake", "--user", "root", "--store", f"sqlite:{running.directory}", "--listen", "127.0.0.1:0")
+        assert done.returncode == 3 and "belongs to user" in done.stderr, done.stderr
 
 
 def test_below_a_closed_directory_it_is_not_root_either():

@@ -279,6 +279,11 @@ def test_otlp_is_a_tree_of_spans(lake, whole):
     links = [link for span in spans for link in span.get("links", [])]
     assert links and sum(link["spanId"] in by_id for link in links) > len(links) / 2
     assert any(span["status"].get("code") == 2 for span in spans), "the part that failed is an error"
+    for span in spans:
+        error = [item["value"]["stringValue"] for item in span["attributes"] if item["key"] == "error.type"]
+        assert error == ([span["status"]["message"]] if span["status"] else []), span
+    assert {part["schemaUrl"] for resource in trace["resourceSpans"] for part in (resource, *resource["scopeSpans"])} == {
+        "https://opentelemetry.io/schemas/1.44.0"}
     hosts = [{item["key"]: item["value"] for item in resource["resource"]["attributes"]} for resource in trace["resourceSpans"]]
     assert {host["host.name"]["stringValue"] for host in hosts} == {"alpha", "beta", "gamma"}
     assert {host["os.type"]["stringValue"] for host in hosts} == {"linux"}

@@ -25,6 +25,7 @@
 #include "core/base/clock.h"
 #include "core/base/log.h"
 #include "core/base/loop.h"
+#include "core/base/resident.h"
 #include "core/config.h"
 #include "core/fallback.h"
 #include "core/privs.h"
@@ -578,6 +579,7 @@ static int collect_run(struct collect *collect)
 	if (code)
 		return code;
 	log_info("collecting into %s", collect->options.spool_directory);
+	resident_release();
 	result = loop_run(collect->loop);
 	if (result < 0)
 		log_error("stopping: %s", strerror(-result));

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "core/base/clock.h"
+#include "core/base/resident.h"
 #include "core/stream_prepare.h"
 #include "core/stream_private.h"
 #include "version.h"
@@ -161,6 +162,7 @@ static _Noreturn void keeper_run(struct stream_setup *setup)
 	int status;
 	pid_t child;
 
+	resident_release(); // and what the child has of the same mappings
 	// Told to stop while no child runs: one more delivers what is left.
 	for (;;) {
 		started = clock_boot_ns();

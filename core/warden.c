@@ -21,6 +21,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/log.h"
+#include "core/base/resident.h"
 #include "core/handover_wire.h"
 #include "core/privs.h"
 
@@ -410,6 +411,7 @@ static int warden_live(struct warden *warden)
 	int status, code = 1;
 	pid_t pid;
 
+	resident_release();
 	for (;;) {
 		struct pollfd fds[3] = { { .fd = warden->signal_fd, .events = POLLIN },
 					 { .fd = warden->image.fd, .events = POLLIN },

@@ -23,6 +23,7 @@
 #include "core/base/crc.h"
 #include "core/base/fs.h"
 #include "core/base/loop.h"
+#include "core/base/resident.h"
 
 #define MS 1000000ULL
 
@@ -421,6 +422,52 @@ static void loop_delivers_signals_and_restores_the_mask(void **state)
 	loop_free(seen.loop);
 }
 
+__attribute__((used)) static const char constants[32 * RESIDENT_CHUNK_BYTES] = { 1 }; // what nobody needs
+
+// Sums Rss of the mappings of this program's file that nobody can write, and touches each page of them when asked to.
+static unsigned long own_file_kib(bool touch)
+{
+	char line[4096], own[2000], permissions[8] = "";
+	ssize_t length = readlink("/proc/self/exe", own, sizeof(own) - 1);
+	FILE *maps = fopen("/proc/self/smaps", "re");
+	unsigned long first, end, kib, sum = 0;
+	bool counts = false;
+	int path;
+
+	assert_non_null(maps);
+	assert_true(length > 0);
+	own[length] = '\0';
+	while (fgets(line, sizeof(line), maps)) {
+		line[strcspn(line, "\n")] = '\0';
+		if (sscanf(line, "%lx-%lx %7s %*s %*s %*s %n", &first, &end, permissions, &path) == 3) {
+			counts = permissions[1] == '-' && !strcmp(line + path, own);
+			for (unsigned long at = first; touch && counts && at < end; at += 4096)
+				(void)*(volatile const char *)at;
+		} else if (counts && sscanf(line, "Rss: %lu", &kib) == 1) {
+			sum += kib;
+		}
+	}
+	fclose(maps);
+	return sum;
+}
+
+static void resident_pages_go_and_come_back(void **state)
+{
+	unsigned long whole, left;
+
+	(void)state;
+	own_file_kib(true);
+	whole = own_file_kib(false);
+	resident_release();
+	left = own_file_kib(false);
+	assert_true(whole > 20 * RESIDENT_CHUNK_BYTES / 1024);
+	assert_true(left < whole / 2);
+	resident_release(); // of what is in chunks already
+	assert_true(own_file_kib(false) < whole / 2);
+	own_file_kib(true);
+	assert_true(own_file_kib(false) > whole / 2);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -435,6 +482,7 @@ int main(void)
 		cmocka_unit_test(fs_reads_files_without_a_size),
 		cmocka_unit_test(fs_reads_numbers),
 		cmocka_unit_test(fs_makes_parents_and_refuses_a_file_in_the_way),
+		cmocka_unit_test(resident_pages_go_and_come_back),
 		cmocka_unit_test(loop_delivers_and_forgets_descriptors),
 		cmocka_unit_test(loop_timers_repeat_and_disarm),
 		cmocka_unit_test(loop_delivers_signals_and_restores_the_mask),

@@ -8,12 +8,15 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/types.h>
+#include <unistd.h>
 
 #include "cli/collect_handover.h"
 #include "core/agent.h"
+#include "core/base/cleanup.h"
 #include "core/base/json.h"
 #include "core/base/log.h"
 #include "core/fallback.h"
+#include "core/proc_read.h"
 #include "core/spool.h"
 #include "core/status.h"
 #include "core/stream.h"
@@ -118,6 +121,70 @@ static void status_put_sockets(const struct collect_status *status, struct json 
 	json_close_object(json);
 }
 
+struct service {
+	struct json *json;
+	uint64_t rss_bytes; // of all so far; JSON_UNKNOWN: one of them is unknown
+};
+
+static void service_add(struct service *service, const char *name, uint64_t pid)
+{
+	uint64_t rss_bytes = status_rss_bytes(pid);
+
+	json_open_object(service->json);
+	json_put_string(service->json, "name", name);
+	json_put_u64(service->json, "pid", pid);
+	json_put_known_u64(service->json, "rss_bytes", rss_bytes);
+	json_close_object(service->json);
+	if (rss_bytes == JSON_UNKNOWN || service->rss_bytes == JSON_UNKNOWN)
+		service->rss_bytes = JSON_UNKNOWN;
+	else
+		service->rss_bytes += rss_bytes;
+}
+
+// The pid is what the streamer said itself: believed when that process is its keeper's child.
+static bool streamer_is(uint64_t pid, uint64_t keeper)
+{
+	CLEANUP(cleanup_close) int fd = proc_open((uint32_t)pid);
+	struct proc_stat stat;
+
+	return fd >= 0 && proc_read_stat(fd, &stat) == 0 && stat.ppid == keeper;
+}
+
+static void service_add_stream(struct service *service, const struct stream *stream)
+{
+	struct stream_report report = {0};
+	struct stream_handle handle;
+
+	stream_handle_get(stream, &handle);
+	if (!handle.hash)
+		return; // gone
+	service_add(service, "keeper", handle.keeper);
+	if (!stream_latest(stream, &report))
+		service->rss_bytes = JSON_UNKNOWN;
+	else if (streamer_is(report.pid, handle.keeper))
+		service_add(service, "streamer", report.pid);
+}
+
+// Every process of the service: this one is not all that it takes.
+static void status_put_service(const struct collect_status *status, struct json *json)
+{
+	struct service service = { .json = json };
+	uint64_t parent = (uint64_t)status->handover->link.main_pid;
+
+	json_key(json, "service");
+	json_open_object(json);
+	json_key(json, "processes");
+	json_open_array(json);
+	service_add(&service, "recorder", (uint64_t)getpid());
+	if (parent != (uint64_t)getpid())
+		service_add(&service, "parent", parent);
+	if (status->stream)
+		service_add_stream(&service, status->stream);
+	json_close_array(json);
+	json_put_known_u64(json, "rss_bytes", service.rss_bytes);
+	json_close_object(json);
+}
+
 static void put_sentence(void *context, const char *sentence)
 {
 	json_string(context, sentence);
@@ -147,6 +214,7 @@ static void status_fill(void *context, struct buf *out)
 	json_put_string(&json, "kind", "status");
 	json_put_u64(&json, "time_ns", clock_real_ns());
 	status_write_self(&json, (uint64_t)status->handover->link.main_pid, status->start_boot_ns);
+	status_put_service(status, &json);
 	collect_handover_write(status->handover, &json);
 	status_put_source(status, &json);
 	agent_status(status->agent, &json);

@@ -50,6 +50,7 @@ static void status_self(const struct status_view *view, yyjson_val *root)
 	char version[40], uptime[UI_NUMBER_SIZE], cpu[UI_NUMBER_SIZE], memory[UI_NUMBER_SIZE];
 	uint64_t uptime_ns = status_u64(root, "uptime_ns"), cpu_ns = status_u64(root, "cpu_ns");
 	const char *text = yyjson_get_str(yyjson_obj_get(root, "version"));
+	yyjson_val *service = yyjson_obj_get(root, "service");
 	double ratio = -1;
 
 	if (uptime_ns != UINT64_MAX && uptime_ns && cpu_ns != UINT64_MAX)
@@ -64,7 +65,11 @@ static void status_self(const struct status_view *view, yyjson_val *root)
 		fprintf(view->ui.out, ", %.2f%% of a core", ratio * 100);
 	fputc('\n', view->ui.out);
 	status_label(view, "own memory");
-	fprintf(view->ui.out, "%s\n", ui_bytes(memory, status_u64(root, "rss_bytes")));
+	fprintf(view->ui.out, "%s", ui_bytes(memory, status_u64(root, "rss_bytes")));
+	if (yyjson_arr_size(yyjson_obj_get(service, "processes")) > 1)
+		fprintf(view->ui.out, ", %s in all %zu processes", ui_bytes(memory, status_u64(service, "rss_bytes")),
+			yyjson_arr_size(yyjson_obj_get(service, "processes")));
+	fputc('\n', view->ui.out);
 }
 
 static void status_source(const struct status_view *view, yyjson_val *root)

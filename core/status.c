@@ -348,16 +348,22 @@ void status_server_counts(const struct status_server *server, struct status_coun
 	*ret_counts = server->counts;
 }
 
-// The second field of /proc/self/statm, pages.
-static uint64_t status_own_rss_bytes(void)
+uint64_t status_rss_bytes(uint64_t pid)
 {
 	CLEANUP(buf_free) struct buf text = BUF_INIT;
-	unsigned long long pages;
+	char path[64];
+	const char *line;
+	unsigned long long amount;
 
-	if (fs_read("/proc/self/statm", 4096, &text) < 0 ||
-	    sscanf(text.data, "%*u %llu", &pages) != 1)
+	snprintf(path, sizeof(path), "/proc/%llu/smaps_rollup", (unsigned long long)pid);
+	line = fs_read(path, 4096, &text) < 0 || !text.data ? NULL : strstr(text.data, "\nRss:");
+	if (line && sscanf(line, "\nRss: %llu kB", &amount) == 1)
+		return amount * 1024;
+	buf_reset(&text);
+	snprintf(path, sizeof(path), "/proc/%llu/statm", (unsigned long long)pid);
+	if (fs_read(path, 4096, &text) < 0 || !text.data || sscanf(text.data, "%*u %llu", &amount) != 1)
 		return JSON_UNKNOWN;
-	return pages * (uint64_t)sysconf(_SC_PAGESIZE);
+	return amount * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
 void status_write_self(struct json *json, uint64_t main_pid, uint64_t started_boot_ns)
@@ -371,7 +377,7 @@ void status_write_self(struct json *json, uint64_t main_pid, uint64_t started_bo
 	json_put_u64(json, "collector_pid", (uint64_t)getpid());
 	json_put_u64(json, "uptime_ns", clock_boot_ns() - started_boot_ns);
 	json_put_u64(json, "cpu_ns", clock_process_cpu_ns());
-	json_put_known_u64(json, "rss_bytes", status_own_rss_bytes());
+	json_put_known_u64(json, "rss_bytes", status_rss_bytes((uint64_t)getpid()));
 	json_put_u64(json, "refused_calls", refused);
 	if (refused)
 		json_put_i64(json, "refused_call_latest", number);

@@ -48,6 +48,10 @@ struct status_counts {
 };
 void status_server_counts(const struct status_server *server, struct status_counts *ret_counts);
 
+// What is resident of a process: counted by the kernel page by page (smaps_rollup), or, where its rights hide that, as
+// the kernel keeps it (statm), which may lag behind by some pages for each CPU. JSON_UNKNOWN: neither can be read.
+uint64_t status_rss_bytes(uint64_t pid);
+
 // Appends the members that tell of this process itself: version, pid (main_pid: whom signals reach), collector_pid,
 // uptime_ns, cpu_ns, rss_bytes, refused_calls.
 void status_write_self(struct json *json, uint64_t main_pid, uint64_t started_boot_ns);

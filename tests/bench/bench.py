@@ -89,12 +89,12 @@ def footprint_text(seconds, count):
     return f"""| what | measured | bound |
 |---|---|---|
 | own CPU when idle, over {idle['seconds']} s | {idle['cpu_share'] * 100:.3f} % of a core | 0.1 % |
-| RSS when idle | {idle['rss_bytes'] / mib:.1f} MiB | 12 MiB |
-| RSS with {crowd['processes']:,} living processes | {crowd['rss_bytes'] / mib:.1f} MiB | 32 MiB |
+| RSS when idle, all processes of the service | {idle['rss_bytes'] / mib:.1f} MiB (PSS {idle['pss_bytes'] / mib:.1f}) | 12 MiB |
+| RSS with {crowd['processes']:,} living processes | {crowd['rss_bytes'] / mib:.1f} MiB (PSS {crowd['pss_bytes'] / mib:.1f}) | 32 MiB |
 | own CPU with {crowd['processes']:,} living processes | {crowd['cpu_share'] * 100:.2f} % of a core | |
 | {many['processes']:,} processes in {many['seconds']:.0f} s | {many['records']:,} records in the spool | {many['processes']:,} |
 | the same: seen = submitted + lost + filtered | {events['seen']:,} = {events['submitted']:,} + {events['lost']:,} + {events['filtered']:,}: {identity} | |
-| the same: own CPU, RSS at the end | {many['cpu_seconds']:.1f} s, {many['rss_bytes'] / mib:.1f} MiB | |
+| the same: own CPU, RSS at the end | {many['cpu_seconds']:.1f} s, {many['rss_bytes'] / mib:.1f} MiB (PSS {many['pss_bytes'] / mib:.1f}) | |
 """
 
 

@@ -10,14 +10,14 @@ from harness.tracer import BINARY
 
 
 def idle(seconds):
-    """CPU share of one core over that time, and RSS at its end."""
+    """CPU share of one core over that time, and what is resident at its end, of all processes of the service."""
     with tempfile.TemporaryDirectory(prefix="tracer-bench-") as folder, tools.Tracer(folder) as collector:
         pid = collector.process.pid
         time.sleep(3)
         before, started = tools.cpu_ns(pid), time.monotonic_ns()
         time.sleep(seconds)
         share = (tools.cpu_ns(pid) - before) / (time.monotonic_ns() - started)
-        return {"cpu_share": share, "rss_bytes": tools.rss_bytes(pid), "seconds": seconds}
+        return {"cpu_share": share, "seconds": seconds, **tools.memory(pid)}
 
 
 def crowd(count=10_000):
@@ -31,7 +31,7 @@ def crowd(count=10_000):
                 before, started = tools.cpu_ns(collector.process.pid), time.monotonic_ns()
                 time.sleep(10)
                 share = (tools.cpu_ns(collector.process.pid) - before) / (time.monotonic_ns() - started)
-                return {"processes": count, "rss_bytes": tools.rss_bytes(collector.process.pid), "cpu_share": share}
+                return {"processes": count, "cpu_share": share, **tools.memory(collector.process.pid)}
         finally:
             sleepers.stdin.close()
 
@@ -64,7 +64,7 @@ def many(count):
         time.sleep(2)
         after = events_of(collector.status())
         events = {name: after[name] - before[name] for name in after}
-        rss = tools.rss_bytes(collector.process.pid)
+        memory = tools.memory(collector.process.pid)
         cpu = tools.cpu_ns(collector.process.pid)
         collector.process.terminate()
         collector.process.wait(60)
@@ -73,4 +73,4 @@ def many(count):
         records = sum(1 for line in dump.stdout if b'"comm":"storms"' in line)
         dump.wait()
         return {"processes": count, "seconds": duration_ns / 1e9, "events": events, "records": records,
-                "rss_bytes": rss, "cpu_seconds": cpu / 1e9}
+                "cpu_seconds": cpu / 1e9, **memory}

@@ -237,9 +237,23 @@ def cpu_ns(pid):
     return total
 
 
-def rss_bytes(pid):
-    with open(f"/proc/{worker(pid)}/smaps_rollup", encoding="ascii") as lines:
-        for line in lines:
-            if line.startswith("Rss:"):
-                return int(line.split()[1]) * 1024
-    raise AssertionError("smaps_rollup has no Rss")
+def service(pid):
+    """Of a collector, all its processes: the one that was started, the image that records, keeper and streamer; else pid itself."""
+    found = [pid]
+    for one in found:
+        for task in os.listdir(f"/proc/{one}/task"):
+            found += map(int, pathlib.Path(f"/proc/{one}/task/{task}/children").read_text(encoding="ascii").split())
+    return found
+
+
+def memory(pid):
+    """What is resident of all processes of a service, and their share of it where pages belong to several."""
+    sums = {"Rss": 0, "Pss": 0}
+    for one in service(pid):
+        with open(f"/proc/{one}/smaps_rollup", encoding="ascii") as lines:
+            for line in lines:
+                name = line.split(":")[0]
+                if name in sums:
+                    sums[name] += int(line.split()[1]) * 1024
+    assert all(sums.values()), sums
+    return {"rss_bytes": sums["Rss"], "pss_bytes": sums["Pss"]}

@@ -418,6 +418,10 @@ def test_collector_is_confined_and_tells_of_itself(collector):
     fields = dict(re.findall(r"^(\w+):\s+(.*)$", Path(f"/proc/{status['collector_pid']}/status").read_text(), re.M))
     assert int(fields["CapEff"], 16) == int(fields["CapPrm"], 16) == int(fields["CapBnd"], 16) == 0
     assert fields["NoNewPrivs"] == "1" and fields["Seccomp"] == "2" and int(fields["PPid"]) == daemon.pid
+    service = status["service"]
+    assert [(one["name"], one["pid"]) for one in service["processes"]] == [("recorder", status["collector_pid"]), ("parent", daemon.pid)]
+    assert all(one["rss_bytes"] > 0 for one in service["processes"])
+    assert service["rss_bytes"] == sum(one["rss_bytes"] for one in service["processes"])
     # The parent keeps what an image needs to start, no more, and no socket but the one to its child.
     parent = dict(re.findall(r"^(\w+):\s+(.*)$", Path(f"/proc/{daemon.pid}/status").read_text(), re.M))
     assert parent["NoNewPrivs"] == "1" and parent["Seccomp"] == "2"

@@ -221,6 +221,9 @@ def test_what_is_delivered_goes_on(place):
             place.hand_over(name)
             sent = place.status()["stream"]["delivered"] or 0  # unknown until the streamer says it
             place.wait(lambda status, sent=sent: (status["stream"]["delivered"] or 0) > sent)
+            service = place.status()["service"]
+            assert [one["name"] for one in service["processes"]] == ["recorder", "parent", "keeper", "streamer"]
+            assert service["rss_bytes"] == sum(one["rss_bytes"] for one in service["processes"])
         place.stop()
         found = [code for code, in lake.rows(f"SELECT exit_code FROM processes WHERE ppid = {os.getpid()} AND comm = 'sh'")]
     assert sorted(found) == codes

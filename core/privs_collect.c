@@ -11,46 +11,21 @@
 
 static const int allowed[] = {
 	PRIVS_ALLOWED_TO_ALL
+	PRIVS_ALLOWED_TO_A_KEEPER
 	// files
-	SYS_preadv,
-	SYS_pwritev,
 	SYS_preadv2,
 	SYS_pwritev2,
 	SYS_close_range,
-	SYS_dup,
-	SYS_dup3,
-	SYS_sync_file_range,
 	SYS_io_setup,
 	SYS_io_submit,
 	SYS_io_getevents,
 	SYS_io_destroy,
-	SYS_fallocate,
-	SYS_fadvise64,
-	SYS_statfs,
-	SYS_fstatfs,
-	SYS_getcwd,
-	SYS_mkdirat,
-	SYS_fchmodat,
-	SYS_fchown,
-	SYS_umask,
-	// the loop, sockets that are open already, pidfds
-	SYS_accept4,
+	// pidfds, children
 	SYS_pidfd_open,
 	SYS_wait4,
 	SYS_waitid,
-	// memory and threads
-	SYS_rt_sigtimedwait,
-	// who, when, how much
 	SYS_times,
-	SYS_prlimit64,
-	SYS_getpriority,
 #ifdef __x86_64__
-	SYS_mkdir,
-	SYS_rmdir,
-	SYS_unlink,
-	SYS_rename,
-	SYS_chmod,
-	SYS_getdents,
 	SYS_dup2,
 #endif
 	-1,

@@ -12,55 +12,19 @@
 
 static const int allowed[] = {
 	PRIVS_ALLOWED_TO_ALL
-	// files
-	SYS_preadv,
-	SYS_pwritev,
-	SYS_fallocate,
-	SYS_fadvise64,
-	SYS_fchmodat,
-	SYS_fchown,
-	SYS_mkdirat,
-	SYS_getcwd,
-	SYS_umask,
-	SYS_dup,
-	SYS_dup3,
-	SYS_sync_file_range,
-	SYS_fstatfs,
-	SYS_statfs,
-	SYS_fchmod,
-	// network and waiting
-	SYS_accept4,
-	SYS_connect,
-	SYS_bind,
-	SYS_socketpair,
-	// memory and threads
-	SYS_rt_sigtimedwait,
-	// who, when, how much
-	SYS_prlimit64,
-	SYS_getpriority,
-#ifdef __x86_64__
-	// Calls that newer machines no longer have; musl uses some of them.
-	SYS_mkdir,
-	SYS_rmdir,
-	SYS_unlink,
-	SYS_rename,
-	SYS_chmod,
-	SYS_getdents,
-#endif
+	PRIVS_ALLOWED_TO_A_KEEPER
+	PRIVS_ALLOWED_TO_A_PEER
 	-1,
 };
 
 static const int deadly[] = {
 	PRIVS_DEADLY_TO_ALL
-	SYS_bpf,
-	SYS_perf_event_open,
+	PRIVS_DEADLY_WITHOUT_BPF
 	-1,
 };
 
 static const struct privs_checked checked[] = {
 	PRIVS_CHECKED_OF_A_PEER
-	// Is it a terminal? Is there more to read?
-	{SYS_ioctl, 1, ~0U, 4, {0x5401, 0x5413, 0x541b, 0x5421}},
 	{SYS_prctl, 0, ~0U, 2, {PR_SET_NAME, PR_GET_NAME}},
 	{.number = -1},
 };

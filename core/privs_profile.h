@@ -30,8 +30,10 @@ struct privs_tables {
 #define PRIVS_OLD_CALLS \
 	SYS_open, SYS_stat, SYS_lstat, SYS_access, SYS_readlink, SYS_epoll_wait, SYS_poll, SYS_select, \
 	SYS_pipe, SYS_time, SYS_arch_prctl,
+#define PRIVS_OLD_CALLS_OF_A_KEEPER SYS_mkdir, SYS_rmdir, SYS_unlink, SYS_rename, SYS_chmod, SYS_getdents,
 #else
 #define PRIVS_OLD_CALLS
+#define PRIVS_OLD_CALLS_OF_A_KEEPER
 #endif
 
 // What every profile has, at the head of its tables.
@@ -51,11 +53,24 @@ struct privs_tables {
 	SYS_getpid, SYS_gettid, SYS_getppid, SYS_getuid, SYS_geteuid, SYS_getgid, SYS_getegid, \
 	SYS_getrusage, SYS_sysinfo, SYS_uname, SYS_getrandom, SYS_capget,
 
+// Beside that: who keeps files of its own and lets others connect.
+#define PRIVS_ALLOWED_TO_A_KEEPER \
+	PRIVS_OLD_CALLS_OF_A_KEEPER \
+	SYS_preadv, SYS_pwritev, SYS_sync_file_range, SYS_fallocate, SYS_fadvise64, SYS_statfs, SYS_fstatfs, \
+	SYS_dup, SYS_dup3, SYS_getcwd, SYS_mkdirat, SYS_fchmodat, SYS_fchown, SYS_umask, SYS_accept4, \
+	SYS_rt_sigtimedwait, SYS_prlimit64, SYS_getpriority,
+
+// Beside that: who speaks to the internet.
+#define PRIVS_ALLOWED_TO_A_PEER SYS_connect, SYS_bind, SYS_socketpair,
+
 #define PRIVS_DEADLY_TO_ALL \
 	SYS_execve, SYS_execveat, SYS_ptrace, SYS_process_vm_readv, SYS_process_vm_writev, SYS_init_module, \
 	SYS_finit_module, SYS_delete_module, SYS_kexec_load, SYS_mount, SYS_umount2, SYS_pivot_root, \
 	SYS_chroot, SYS_setns, SYS_unshare, SYS_reboot, SYS_keyctl, SYS_add_key, SYS_setuid, SYS_setgid, \
 	SYS_setresuid, SYS_setresgid,
+
+// Beside that: who has nothing to do with BPF.
+#define PRIVS_DEADLY_WITHOUT_BPF SYS_bpf, SYS_perf_event_open,
 
 // What a process that only speaks to the internet may give these calls: the head of its table.
 #define PRIVS_CHECKED_OF_A_PEER \
@@ -65,7 +80,9 @@ struct privs_tables {
 	/* threads, not processes */ \
 	{SYS_clone, 0, CLONE_THREAD | CLONE_VM, 1, {CLONE_THREAD | CLONE_VM}}, \
 	/* the internet, and nothing local */ \
-	{SYS_socket, 0, ~0U, 2, {AF_INET, AF_INET6}},
+	{SYS_socket, 0, ~0U, 2, {AF_INET, AF_INET6}}, \
+	/* is it a terminal? is there more to read? */ \
+	{SYS_ioctl, 1, ~0U, 4, {0x5401, 0x5413, 0x541b, 0x5421}},
 
 extern const struct privs_tables privs_tables_collect, privs_tables_stream, privs_tables_datalake, privs_tables_fetch,
 	privs_tables_update, privs_tables_warden;

@@ -12,24 +12,18 @@
 
 static const int allowed[] = {
 	PRIVS_ALLOWED_TO_ALL
-	// network and waiting
-	SYS_connect,
-	SYS_bind,
-	SYS_socketpair,
+	PRIVS_ALLOWED_TO_A_PEER
 	-1,
 };
 
 static const int deadly[] = {
 	PRIVS_DEADLY_TO_ALL
-	SYS_bpf,
-	SYS_perf_event_open,
+	PRIVS_DEADLY_WITHOUT_BPF
 	-1,
 };
 
 static const struct privs_checked checked[] = {
 	PRIVS_CHECKED_OF_A_PEER
-	// Is it a terminal? Is there more to read?
-	{SYS_ioctl, 1, ~0U, 4, {0x5401, 0x5413, 0x541b, 0x5421}},
 	{SYS_prctl, 0, ~0U, 2, {PR_SET_NAME, PR_GET_NAME}},
 	{.number = -1},
 };

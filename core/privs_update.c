@@ -12,15 +12,12 @@
 
 static const int fetch_allowed[] = {
 	PRIVS_ALLOWED_TO_ALL
-	SYS_connect,
-	SYS_bind,
-	SYS_socketpair,
+	PRIVS_ALLOWED_TO_A_PEER
 	-1,
 };
 
 static const struct privs_checked fetch_checked[] = {
 	PRIVS_CHECKED_OF_A_PEER
-	{SYS_ioctl, 1, ~0U, 2, {0x541b, 0x5421}},
 	{SYS_prctl, 0, ~0U, 3, {PR_SET_NAME, PR_GET_NAME, PR_SET_PDEATHSIG}},
 	{.number = -1},
 };
@@ -54,8 +51,7 @@ static const struct privs_checked update_checked[] = {
 
 static const int deadly[] = {
 	PRIVS_DEADLY_TO_ALL
-	SYS_bpf,
-	SYS_perf_event_open,
+	PRIVS_DEADLY_WITHOUT_BPF
 	-1,
 };
 

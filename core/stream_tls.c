@@ -11,23 +11,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/base/tls.h"
 #include "core/stream_private.h"
 
 #define PIN_PREFIX "sha256//"
 
-// Forward secrecy and authenticated encryption only.
-static const int suites[] = {
-	MBEDTLS_TLS1_3_AES_128_GCM_SHA256,
-	MBEDTLS_TLS1_3_AES_256_GCM_SHA384,
-	MBEDTLS_TLS1_3_CHACHA20_POLY1305_SHA256,
-	MBEDTLS_TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,
-	MBEDTLS_TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
-	MBEDTLS_TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,
-	MBEDTLS_TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
-	MBEDTLS_TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,
-	MBEDTLS_TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
-	0,
-};
+static const int suites[] = {TLS_SUITES};
 
 static const struct reason {
 	uint32_t flag;

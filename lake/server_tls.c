@@ -11,12 +11,14 @@
 #include <mbedtls/ssl.h>
 #include <mbedtls/ssl_ciphersuites.h>
 #include <mbedtls/ssl_ticket.h>
+#include <mbedtls/version.h>
 #include <psa/crypto.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 
+#include "core/base/tls.h"
 #include "lake/certificate.h"
 
 struct tls_context {
@@ -40,19 +42,7 @@ struct tls_stream {
 
 enum { PAGE = 4096, BUFFER_KEPT = 512, USUAL_BYTES = PAGE - BUFFER_KEPT };
 
-// Forward secrecy and authenticated encryption, nothing else.
-static const int tls_suites[] = {
-	MBEDTLS_TLS1_3_AES_128_GCM_SHA256,
-	MBEDTLS_TLS1_3_AES_256_GCM_SHA384,
-	MBEDTLS_TLS1_3_CHACHA20_POLY1305_SHA256,
-	MBEDTLS_TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,
-	MBEDTLS_TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
-	MBEDTLS_TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,
-	MBEDTLS_TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
-	MBEDTLS_TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,
-	MBEDTLS_TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
-	0,
-};
+static const int tls_suites[] = {TLS_SUITES};
 
 static const char *tls_alpn[] = {"http/1.1", NULL};
 
@@ -234,7 +224,12 @@ static void pages_release(unsigned char *buffer, size_t length)
 
 // A connection has two buffers for records of 16 KiB, which no idle one uses: ten thousand of them are a third of a
 // gigabyte. While nothing is in them, their memory is given back but for the beginning, where mbedTLS keeps a counter;
-// it comes back as zeroes when it is next written to.
+// it comes back as zeroes when it is next written to. mbedTLS offers no other way: MBEDTLS_SSL_VARIABLE_BUFFER_LENGTH
+// follows max_fragment_length, which its TLS 1.3 does not have; a record size limit holds for what is sent only; other
+// lengths at build time would bound what any client may send, and the chain of a certificate; and an allocator of our
+// own would know the blocks, but not whether something is in them.
+_Static_assert(MBEDTLS_VERSION_MAJOR == 3 && MBEDTLS_VERSION_MINOR == 6,
+	       "look in ssl_msg.c what in_buf and out_buf hold between two records");
 static void buffers_release(struct tls_stream *stream)
 {
 	mbedtls_ssl_context *ssl = &stream->ssl;

@@ -2,6 +2,9 @@
 """The datalake's side of TLS: which versions, the chain, a new certificate without a restart, clients with certificates."""
 
 import http.client
+import itertools
+import json
+import re
 import shutil
 import signal
 import socket
@@ -108,6 +111,57 @@ def test_both_versions_are_spoken_and_the_chain_is_sent(lake, version):
     done = subprocess.run(["openssl", "s_client", "-connect", f"{HOST}:{lake.port}", "-showcerts"], input="", text=True,
                           capture_output=True, timeout=30, check=False)
     assert done.stdout.count("BEGIN CERTIFICATE") == 2, done.stdout
+
+
+class Cut:
+    """A TLS client whose records can be sent in pieces."""
+
+    def __init__(self, lake, context):
+        self.link, self.incoming, self.outgoing = socket.create_connection((HOST, lake.port), 20), ssl.MemoryBIO(), ssl.MemoryBIO()
+        self.tls = context.wrap_bio(self.incoming, self.outgoing, server_hostname=HOST)
+        self.work(self.tls.do_handshake)
+
+    def work(self, function, *arguments):
+        while True:
+            try:
+                done = function(*arguments)
+                self.link.sendall(self.outgoing.read())
+                return done
+            except ssl.SSLWantReadError:
+                self.link.sendall(self.outgoing.read())
+                self.incoming.write(self.link.recv(65536))
+
+    def records(self, data):
+        for at in range(0, len(data), 16384):
+            self.tls.write(data[at:at + 16384])
+        return self.outgoing.read()
+
+    def answer(self):
+        text = b""
+        while b"\r\n\r\n" not in text:
+            text += self.work(self.tls.read, 65536)
+        head, _, body = text.partition(b"\r\n\r\n")
+        length = int(re.search(rb"Content-Length: (\d+)", head)[1]) if b"Content-Length" in head else None
+        while len(body) < length if length is not None else not body.endswith(b"0\r\n\r\n"):
+            body += self.work(self.tls.read, 65536)
+        return int(head.split()[1]), body
+
+
+@pytest.mark.parametrize("version", [V12, V13])
+def test_a_kept_connection_goes_on_after_requests_of_any_length_and_any_pause(lake, version):
+    # While nothing is on the way the server gives the memory of a connection's buffers back.
+    token, client = lake.token("read"), Cut(lake, trusting(CA, version=version))
+    for length in (1, 300, 3600, 4096, 5000, 16000, 16384, 16385, 40000, 2):
+        body = json.dumps({"sql": f"SELECT length('{'a' * length}'), printf('%.*c', {length}, 'b')"}).encode()
+        head = f"POST /api/v1/sql HTTP/1.1\r\nHost: {HOST}\r\nAuthorization: Bearer {token}\r\nContent-Length: {len(body)}\r\n\r\n"
+        records = client.records(head.encode() + body)
+        for start, end in itertools.pairwise([0, 3, 5, 100, len(records) // 2, len(records) - 1]):
+            client.link.sendall(records[start:end])
+            assert ask(lake, trusting(CA)) == 200  # by then the server has read what came
+        client.link.sendall(records[len(records) - 1:])
+        status, answer = client.answer()
+        assert status == 200 and f'[{length},"'.encode() in answer and answer.count(b"b") >= length, (length, answer[:200])
+    client.link.close()
 
 
 @pytest.mark.filterwarnings("ignore:ssl.TLSVersion:DeprecationWarning")

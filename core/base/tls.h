@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// What both ends of our TLS speak: forward secrecy and authenticated encryption, nothing else. The names are mbedTLS's;
+// who uses the list includes <mbedtls/ssl_ciphersuites.h>.
+#pragma once
+
+#define TLS_SUITES \
+	MBEDTLS_TLS1_3_AES_128_GCM_SHA256, \
+	MBEDTLS_TLS1_3_AES_256_GCM_SHA384, \
+	MBEDTLS_TLS1_3_CHACHA20_POLY1305_SHA256, \
+	MBEDTLS_TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, \
+	MBEDTLS_TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256, \
+	MBEDTLS_TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384, \
+	MBEDTLS_TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384, \
+	MBEDTLS_TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256, \
+	MBEDTLS_TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256, 0

@@ -206,14 +206,14 @@ static unsigned text_killed(const struct text *text, unsigned *lines)
 	return hidden;
 }
 
-// Told one by one above: killed, or in a failed task, or what opened a failed run.
+// Told one by one above: killed, or in a failed task, or what opened a failed run. An answer is no failure to tell.
 static bool text_failure_was_told(const struct report_failure *failure)
 {
 	const struct report_node *owner = failure->tool->parent;
 	bool killed =
 		failure->end.oom || (failure->end.signal > 0 && failure->end.signal != SIGPIPE);
 
-	return killed || (text_owner_failed(owner) &&
+	return failure->end.meaning || killed || (text_owner_failed(owner) &&
 			  (owner->kind == REPORT_TASK || failure->first_ns == owner->root_ns));
 }
 

@@ -380,7 +380,8 @@ static void note_missing(void *context, const char *sentence)
 static void report_print(struct run_session *session)
 {
 	struct report_outcome outcome = {
-		.end_boot_ns = clock_boot_ns(),
+		// Else the last end, as a report of the file has it: this process may notice it late.
+		.end_boot_ns = session->options.system ? clock_boot_ns() : UNKNOWN,
 		.exit_code = WIFEXITED(session->status) ? WEXITSTATUS(session->status) : -1,
 		.signal = WIFSIGNALED(session->status) ? WTERMSIG(session->status) : 0,
 	};

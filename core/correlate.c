@@ -16,6 +16,10 @@ enum process_bit {
 	BIT_SHELL = 1 << 1,
 	BIT_PLACED =
 		1 << 2, // its cgroup's job was looked at; below, a task may have joined an engine
+	BIT_PROBE = 1 << 3, // its end is no failure
+	BIT_PROBE_ALL = 1 << 4, // nor that of anything it starts or becomes
+	BIT_STARTS_PROBES = 1 << 5, // its copies are probes until they run a program
+	BIT_ASKS = 1 << 6, // exit code 1 is an answer
 };
 
 enum { SIBLINGS_SEEN = 256, BOUNDARY_LEVELS = 3 };
@@ -346,6 +350,56 @@ int correlate_root(struct correlate *correlate, struct process *process, const c
 	return 0;
 }
 
+static uintptr_t fork_bits(const struct process *parent)
+{
+	uintptr_t bits = bits_of(parent) & ~(uintptr_t)BIT_ASKS;
+
+	if (bits & BIT_STARTS_PROBES)
+		bits = (bits & ~(uintptr_t)BIT_STARTS_PROBES) | BIT_PROBE;
+	else if (!(bits & BIT_PROBE_ALL))
+		bits &= ~(uintptr_t)BIT_PROBE;
+	return bits | (is_boundary(parent) ? BIT_BOUNDARY : 0);
+}
+
+// A wrapper's jobs go through a shell, which may become the job: only what its copy runs at once is its own.
+static uintptr_t exec_bits(const struct process *process, const struct rule_result *result)
+{
+	uintptr_t bits = bits_of(process) & (BIT_PLACED | BIT_PROBE_ALL);
+	bool copy = !process->parent || !(bits_of(process->parent) & BIT_STARTS_PROBES) ||
+		    bits_of(process) & BIT_PROBE;
+
+	if (bits & BIT_PROBE_ALL || (result->probe && copy))
+		bits |= BIT_PROBE | BIT_PROBE_ALL;
+	return bits | (result->roles & RULE_SHELL ? BIT_SHELL : 0) |
+	       (result->starts_probes ? BIT_STARTS_PROBES : 0) | (result->asks ? BIT_ASKS : 0);
+}
+
+enum end_meaning correlate_end_meaning(const struct process *process)
+{
+	bool failed = process->exit_code > 0 || process->signal > 0 || process->oom;
+
+	if (!failed)
+		return END_PLAIN;
+	if (bits_of(process) & BIT_PROBE && !process->oom)
+		return END_PROBE;
+	return bits_of(process) & BIT_ASKS && process->exit_code == 1 ? END_ANSWER : END_PLAIN;
+}
+
+static const char *const end_meanings[] = {[END_PLAIN] = NULL, [END_ANSWER] = "answer", [END_PROBE] = "probe"};
+
+const char *end_meaning_name(enum end_meaning meaning)
+{
+	return end_meanings[meaning];
+}
+
+enum end_meaning end_meaning_of(const char *name)
+{
+	for (int meaning = END_ANSWER; name && meaning <= END_PROBE; meaning++)
+		if (!strcmp(name, end_meanings[meaning]))
+			return (enum end_meaning)meaning;
+	return END_PLAIN;
+}
+
 int correlate_fork(struct correlate *correlate, struct process *process)
 {
 	struct process *parent = process->parent;
@@ -357,7 +411,7 @@ int correlate_fork(struct correlate *correlate, struct process *process)
 		return 0;
 	}
 	set_tool(correlate, process, parent->image ? parent->image->tool : NULL);
-	set_bits(process, bits_of(parent) | (is_boundary(parent) ? BIT_BOUNDARY : 0));
+	set_bits(process, fork_bits(parent));
 	if (process->cgroup != parent->cgroup)
 		set_bits(process, bits_of(process) & ~(uintptr_t)BIT_PLACED);
 	set_run(process, parent->run);
@@ -455,8 +509,7 @@ int correlate_exec(struct correlate *correlate, struct process *process)
 	if (error)
 		return error;
 	set_tool(correlate, process, result.tool);
-	set_bits(process,
-		 (bits_of(process) & BIT_PLACED) | (result.roles & RULE_SHELL ? BIT_SHELL : 0));
+	set_bits(process, exec_bits(process, &result));
 	error = exec_place(correlate, process, &result, inherited);
 	error = error ? error : joins_add(correlate, process, &result);
 	if (error || !process->task)

@@ -68,6 +68,14 @@ void task_release(struct task *task); // takes NULL
 struct run *run_reference(struct run *run);
 void run_release(struct run *run);
 
+// What the rules make of its end, if that is not 0: a failure like any other, the answer no to what it was asked, or
+// nothing, since a wrapper started it for itself.
+enum end_meaning { END_PLAIN, END_ANSWER, END_PROBE };
+enum end_meaning correlate_end_meaning(const struct process *process);
+// "answer" or "probe", as member "end" of a record's quality has it; NULL: plain. And back.
+const char *end_meaning_name(enum end_meaning meaning);
+enum end_meaning end_meaning_of(const char *name);
+
 // Members "tool", "task", "task_name", "run", "run_name", "run_parent", "engine", "sample" of a record; null
 // when there is none. And "join", where there is one.
 // Names settle while programs of a task start: the latest record has the final one.

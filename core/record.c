@@ -247,6 +247,8 @@ static void write_quality(struct json *json, const struct process *process)
 		if (process->quality[i] != QUALITY_EXACT)
 			json_put_string(json, names[i], quality_name((enum quality)process->quality[i]));
 	}
+	if (correlate_end_meaning(process))
+		json_put_string(json, "end", end_meaning_name(correlate_end_meaning(process)));
 	json_close_object(json);
 }
 

@@ -175,7 +175,7 @@ static struct report_node *report_node_get(struct report *report, enum report_ki
 
 bool report_end_failed(const struct report_end *end)
 {
-	return end->signal > 0 || end->oom || end->exit_code > 0;
+	return !end->meaning && (end->signal > 0 || end->oom || end->exit_code > 0);
 }
 
 void report_sum_merge(struct report_sum *into, const struct report_sum *from)
@@ -294,7 +294,7 @@ static int report_failure_add(struct report *report, struct report_node *tool,
 	for (; failure; failure = failure->next) {
 		if (failure->tool == tool && failure->end.exit_code == process->end.exit_code &&
 		    failure->end.signal == process->end.signal &&
-		    failure->end.oom == process->end.oom)
+		    failure->end.oom == process->end.oom && failure->end.meaning == process->end.meaning)
 			break;
 	}
 	if (failure) {
@@ -404,7 +404,9 @@ int report_add(struct report *report, const struct report_process *process)
 	own.start_ns = last->start_ns;
 	own.peak_bytes = last->peak_bytes != UNKNOWN ? last->peak_bytes : process->peak_bytes;
 	report_process_add(report, tool, &own, tool->name);
-	return report_end_failed(&process->end) ? report_failure_add(report, tool, process) : 0;
+	return report_end_failed(&process->end) || process->end.meaning == END_ANSWER
+		       ? report_failure_add(report, tool, process)
+		       : 0;
 }
 
 void report_gap(struct report *report, const char *room, const char *reason, uint64_t count)

@@ -20,6 +20,8 @@ static void report_put_end(struct json *json, const struct report_end *end)
 	json_put_bool(json, "core", end->core);
 	json_put_bool(json, "oom", end->oom);
 	json_put_string(json, "oom_limit", end->oom_limit);
+	if (end->meaning)
+		json_put_string(json, "end", end_meaning_name(end->meaning));
 }
 
 static void report_put_sum(struct json *json, const struct report_sum *sum)

@@ -270,6 +270,27 @@ void report_nest(struct report *report)
 	}
 }
 
+// A run that failed with what its last task answered failed for that: `set -e; grep -q ...`.
+static void report_find_last_answer(struct report_node *above)
+{
+	for (struct report_node *run = above->children; run; run = run->next) {
+		struct report_node *last = NULL;
+
+		if (run->kind != REPORT_RUN)
+			continue;
+		report_find_last_answer(run);
+		for (struct report_node *child = run->children; child; child = child->next)
+			if (child->kind == REPORT_TASK && !child->folded &&
+			    (!last || child->sum.last_ns >= last->sum.last_ns))
+				last = child;
+		if (!last || last->end.meaning != END_ANSWER || run->end.exit_code != last->end.exit_code)
+			continue;
+		last->end.meaning = END_PLAIN;
+		for (struct report_node *node = last; node; node = node->parent)
+			node->sum.failures++;
+	}
+}
+
 int report_order(struct report *report)
 {
 	struct report_node **tasks;
@@ -279,6 +300,7 @@ int report_order(struct report *report)
 	error = report_sort_children(&report->total);
 	if (error < 0)
 		return error;
+	report_find_last_answer(&report->total);
 	tasks = report_collect(report, REPORT_TASK, &count);
 	if (!tasks)
 		return -ENOMEM;

@@ -147,9 +147,11 @@ static void report_fill_images(const struct process *process, struct report_proc
 	uint64_t start_ns = process->start_boot_ns;
 	uint32_t count = 0;
 
-	// The copy that runs until the first exec.
+	// The copy that runs until the first exec. One without a name is tracer's own, which became COMMAND.
 	if (image->next && report_is_launch(image->next->start_boot_ns - image->start_boot_ns,
-					    image->forked ? image->next->at_start.cpu_ns : UNKNOWN))
+					    !*image_name(image) ? 0
+					    : image->forked	? image->next->at_start.cpu_ns
+								: UNKNOWN))
 		image = image->next;
 	for (; image; image = image->next) {
 		struct report_image *row = &out->images[count];
@@ -185,7 +187,7 @@ int report_process_end(struct report *report, const struct process *process)
 				      : process->peak_rss_bytes,
 		.peak_quality = process->quality[FIGURE_MEMORY],
 		.end = {process->exit_code, process->signal, process->core_dumped, process->oom,
-			process->oom_limit},
+			process->oom_limit, correlate_end_meaning(process)},
 	};
 
 	if (out.end_ns < out.start_ns)

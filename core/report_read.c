@@ -160,10 +160,11 @@ static bool read_is_merged(const struct report_process *process, yyjson_val *ima
 			   uint64_t wall_ns)
 {
 	bool forked = yyjson_get_bool(yyjson_obj_get(image, "forked"));
+	bool nameless = !forked && !read_text(image, "comm") && !read_text(image, "tool");
 
 	return process->image_count + 1 >= REPORT_IMAGES_MAX ||
 	       (process->image_count == 0 &&
-		report_is_launch(wall_ns, forked ? read_u64(image, "cpu_ns") : UNKNOWN));
+		report_is_launch(wall_ns, nameless ? 0 : forked ? read_u64(image, "cpu_ns") : UNKNOWN));
 }
 
 static void read_add_values(uint64_t *into, const uint64_t *value)
@@ -301,6 +302,7 @@ static int read_process(struct read *read, yyjson_val *record)
 	process.end.core = yyjson_get_bool(yyjson_obj_get(record, "core_dumped"));
 	process.end.oom = yyjson_get_bool(yyjson_obj_get(record, "oom"));
 	process.end.oom_limit = read_text(record, "oom_limit");
+	process.end.meaning = end_meaning_of(read_text(yyjson_obj_get(record, "quality"), "end"));
 	read_values(record, process.value);
 	read_before(read, record, &process);
 	read_run(record, &process);

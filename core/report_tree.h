@@ -5,6 +5,7 @@
 #pragma once
 
 #include "core/base/arena.h"
+#include "core/correlate.h"
 #include "core/report.h"
 
 enum {
@@ -61,6 +62,7 @@ struct report_end {
 	int32_t signal;
 	bool core, oom;
 	const char *oom_limit;
+	enum end_meaning meaning;
 };
 
 enum report_kind { REPORT_TOTAL, REPORT_RUN, REPORT_TASK, REPORT_TOOL };
@@ -109,7 +111,7 @@ struct report {
 	struct report_node total; // children: runs
 	struct report_node **buckets; // of nodes, by hash
 	uint32_t nodes;
-	struct report_failure *failures; // newest first
+	struct report_failure *failures; // newest first; answers among them, which failed tasks may have failed for
 	uint32_t failure_count;
 	uint64_t failures_folded; // processes whose failure found no row
 	struct report_gap gaps[REPORT_GAPS_MAX];

@@ -91,6 +91,9 @@ struct rule_result {
 	const char *job_engine, *job_id; // with RULE_JOB, never NULL
 	const char *job_name, *job_task; // NULL: none said
 	uint32_t rank; // enum rule_rank
+	bool probe; // it asks something for the program that started it: whatever its end is, it is no failure
+	bool starts_probes; // so are its copies that run no program
+	bool asks; // its exit code 1 is an answer, as grep's
 	const char *tool_rule; // "file.yaml:line" of the rule that matched, NULL: none
 	const char *role_rule; // of task, engine or boundary, the first of these that matched
 	const char *job_rule;

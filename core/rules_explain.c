@@ -175,6 +175,9 @@ static void explain_result(const struct rule_result *result, struct buf *out)
 
 	buf_printf(out, "tool      %s%s%s%s\n", result->tool, result->category ? " (" : "",
 		   result->category ? result->category : "", result->category ? ")" : "");
+	if (result->probe || result->asks)
+		buf_printf(out, "          %s\n", result->probe ? "a probe: its end is no failure"
+								: "asks: exit code 1 is an answer, no failure");
 	buf_printf(out, "          by %s\n",
 		   result->tool_rule ? result->tool_rule : "no rule: its own name");
 	if (result->roles & RULE_JOB)

@@ -326,6 +326,8 @@ static int take_tool(const struct rule *rule, const struct view *view, struct ar
 	result->tool = title ? title : rule->name;
 	result->category = rule->category;
 	result->tool_rule = rule->place;
+	result->probe = rule->probe;
+	result->starts_probes = rule->starts_probes;
 	result->rank = rule->silent    ? RULE_RANK_SILENT
 		       : rule->wrapper ? RULE_RANK_WRAPPER
 				       : RULE_RANK_TOOL;
@@ -415,6 +417,8 @@ int rules_match(const struct rules *rules, const struct rule_subject *subject, s
 		if (rule->section != SECTION_JOIN && (rule->section != SECTION_JOB || result.job_id))
 			found |= UINT32_C(1) << rule->section;
 	}
+	for (uint32_t i = 0; i < view.name_count && !result.asks; i++)
+		result.asks = view.form != FORM_CODE && words_have(rules->questions, view.names[i]);
 	if (!result.tool) {
 		int error = default_title(rules, &view, arena, &result);
 		if (error)

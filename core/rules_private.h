@@ -172,7 +172,7 @@ struct rule {
 	struct rule *next; // in reading order
 	uint32_t order;
 	uint8_t section;
-	bool at_root, anywhere, has_tasks, wrapper, silent, catalogue;
+	bool at_root, anywhere, has_tasks, wrapper, silent, probe, starts_probes, catalogue;
 	enum rules_origin origin;
 };
 
@@ -239,7 +239,7 @@ struct rules {
 	uint32_t *loose;
 	struct name_globs rule_globs, interpreter_globs;
 	struct interpreter *interpreters;
-	const struct words *multicall, *utilities, *noise, *sample_ignore;
+	const struct words *multicall, *utilities, *noise, *questions, *sample_ignore;
 	struct redaction *redactions;
 	struct needle *needles[256]; // plain text of secrets' patterns, by its first characters
 	uint8_t *needle_pairs; // bitmap: some needle begins with this pair

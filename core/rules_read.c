@@ -256,12 +256,14 @@ static int read_section(struct reader *reader, const struct node *node)
 		return read_words_into(reader, node, &reader->rules->utilities);
 	if (!strcmp(node->key, "noise"))
 		return read_words_into(reader, node, &reader->rules->noise);
+	if (!strcmp(node->key, "questions"))
+		return read_words_into(reader, node, &reader->rules->questions);
 	if (!strcmp(node->key, "multicall"))
 		return read_words_into(reader, node, &reader->rules->multicall);
 	return reader_error(
 		reader, node->line,
 		"unknown section \"%s\"; known: tools catalogue engines jobs boundaries joins "
-		"interpreters utilities noise multicall samples redact filter",
+		"interpreters utilities noise questions multicall samples redact filter",
 		node->key);
 }
 

@@ -63,6 +63,8 @@ int read_tool(struct reader *reader, const struct node *node)
 		RULE_KEY("sample", KEY_TEMPLATE, sample),
 		RULE_KEY("wrapper", KEY_BOOL, wrapper),
 		RULE_KEY("silent", KEY_BOOL, silent),
+		RULE_KEY("probe", KEY_BOOL, probe),
+		RULE_KEY("starts_probes", KEY_BOOL, starts_probes),
 		{0},
 	};
 	struct rule *rule = rule_new(reader, node, SECTION_TOOL);
@@ -200,6 +202,8 @@ static int read_catalogue_entry(struct reader *reader, const struct node *node,
 		RULE_KEY("display", KEY_TEMPLATE, title),
 		RULE_KEY("wrapper", KEY_BOOL, wrapper),
 		RULE_KEY("silent", KEY_BOOL, silent),
+		RULE_KEY("probe", KEY_BOOL, probe),
+		RULE_KEY("starts_probes", KEY_BOOL, starts_probes),
 		{0},
 	};
 	struct rule *rule = rule_new(reader, node, SECTION_TOOL);

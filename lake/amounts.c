@@ -13,6 +13,23 @@ enum { STEPS_MAX = 360 }; // of one spreading; longer times are filled at wider 
 _Static_assert((int)AMOUNTS <= (int)SERIES_METRICS_MAX, "room for the metrics of a run");
 _Static_assert(sizeof(union lake_slot) == sizeof(uint64_t), "figures of a row are copied as they lie");
 
+static bool is_positive(uint64_t value)
+{
+	return value != LAKE_NULL && value > 0;
+}
+
+bool amounts_failed(const struct lake_row *row)
+{
+	static const char meaning[] = "\"end\":";
+	const union lake_slot *slot = row->slot;
+	const struct lake_text *quality = slot[PROCESSES_quality].text;
+
+	if (row->open || (!is_positive(slot[PROCESSES_exit_code].u64) && !is_positive(slot[PROCESSES_signal].u64) &&
+			  slot[PROCESSES_oom].u64 != 1))
+		return false;
+	return !quality || !memmem(quality->bytes, quality->length, meaning, sizeof(meaning) - 1);
+}
+
 void amounts_free(struct amounts *amounts)
 {
 	free(amounts->steps);

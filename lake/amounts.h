@@ -30,6 +30,9 @@ void amounts_clear(struct amounts *amounts); // empty, memory is kept
 int amounts_process(struct amounts *amounts, struct lake_batch *batch, const struct lake_row *row,
 		    const struct lake_row *before, bool failed);
 
+// It ended with a code, a signal or for want of memory, and that was neither an answer nor a probe's.
+bool amounts_failed(const struct lake_row *row);
+
 // Adds to a figure that may be unknown; LAKE_NULL adds nothing. Ends at LAKE_U64_MAX.
 void amounts_add(uint64_t *to, uint64_t value);
 // The same of all figures that add up over processes.

@@ -78,7 +78,7 @@ enum schema_flag {
 	X(end_ns, U64, NFS, "latest end of a process; null while none has ended") \
 	X(processes, U64, FS, "processes, living ones included") \
 	X(living, U64, FS, "of those, not known to have ended") \
-	X(failures, U64, FS, "processes that ended with a code, a signal or for want of memory") \
+	X(failures, U64, FS, "ended with a code, a signal or for want of memory, probes and answers aside") \
 	X(images, U64, S, "programs that another one replaced by exec") \
 	X(wall_ns, U64, S, "sum of the lives of ended processes") \
 	X(threads_max, U64, NS, "most threads of one process at once") \

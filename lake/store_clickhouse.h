@@ -202,8 +202,6 @@ int clickhouse_parts_process(struct clickhouse_parts *parts, struct lake_batch *
 // What a row of an entity with parts says. 0 or -ENOMEM.
 int clickhouse_parts_row(struct clickhouse_parts *parts, const struct lake_batch *batch, const struct lake_row *row,
 			 uint64_t id, uint64_t at);
-// Whether a process counts as a failure.
-bool clickhouse_process_failed(const struct lake_row *row);
 // Writes a row of the part's table.
 void clickhouse_part_put(struct buf *out, struct clickhouse_part *part, uint64_t batch);
 

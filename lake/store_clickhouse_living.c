@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/base/cleanup.h"
+#include "lake/amounts.h"
 #include "lake/store_clickhouse.h"
 
 enum { FIRST_SLOTS = 64, IDS_MAX = 20000 }; // ids in one question
@@ -238,7 +239,7 @@ int clickhouse_living_row(struct clickhouse_living *living, struct lake_batch *b
 	if (!life->process_id || (life->ended && row->open))
 		return 0;
 	err = amounts_process(&living->amounts, batch, row, life->ended ? NULL : life->row,
-			      clickhouse_process_failed(row));
+			      amounts_failed(row));
 	life->ended |= !row->open;
 	if (err < 0 || !row->open)
 		return err;

@@ -8,6 +8,7 @@
 #include <yyjson.h>
 
 #include "core/report_tree.h"
+#include "lake/amounts.h"
 #include "lake/shares.h"
 #include "lake/store_clickhouse.h"
 
@@ -157,15 +158,6 @@ struct amount {
 	bool share, living, failure; // share: not a process of its own, and nothing of it counts as unknown
 };
 
-bool clickhouse_process_failed(const struct lake_row *row)
-{
-	const union lake_slot *slot = row->slot;
-	bool code = slot[PROCESSES_exit_code].u64 != LAKE_NULL && slot[PROCESSES_exit_code].u64 != 0;
-	bool signal = slot[PROCESSES_signal].u64 != LAKE_NULL && slot[PROCESSES_signal].u64 != 0;
-
-	return !row->open && (code || signal || slot[PROCESSES_oom].u64 == 1);
-}
-
 static void amount_of(const struct lake_row *row, struct amount *ret_amount)
 {
 	const union lake_slot *slot = row->slot;
@@ -176,7 +168,7 @@ static void amount_of(const struct lake_row *row, struct amount *ret_amount)
 		.threads_max = slot[PROCESSES_threads_max].u64,
 		.peak_rss_bytes = slot[PROCESSES_peak_rss_bytes].u64,
 		.living = row->open,
-		.failure = clickhouse_process_failed(row),
+		.failure = amounts_failed(row),
 	};
 	for (unsigned i = 0; i < SUM_END; i++)
 		ret_amount->sums[i] = slot[PROCESSES_cpu_ns + i].u64;

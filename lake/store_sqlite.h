@@ -203,7 +203,6 @@ int aggregates_flush(struct sqlite_store *store, struct store_error *error);
 
 // --- store_sqlite_sum.c
 
-bool aggregate_failed(const struct lake_row *row);
 // Adds (sign 1) or takes away (sign -1) what one process brings to all that it belongs to, after what was gathered.
 int aggregate_process(struct sqlite_store *store, struct lake_batch *batch, const struct lake_row *row, int sign,
 		      struct store_error *error);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/base/cleanup.h"
+#include "lake/amounts.h"
 #include "lake/images.h"
 #include "lake/store_sqlite.h"
 
@@ -233,7 +234,7 @@ static int ended_store(struct sqlite_store *store, struct lake_batch *batch, con
 	int status = gathered_add(store, batch, row, &context, error);
 
 	if (status == 0)
-		status = series_amounts(store, batch, row, NULL, aggregate_failed(row), error);
+		status = series_amounts(store, batch, row, NULL, amounts_failed(row), error);
 	return status < 0 ? status : ended_add(store, row, context, error);
 }
 
@@ -256,7 +257,7 @@ int process_store(struct sqlite_store *store, struct lake_batch *batch, struct l
 	if (status == 0)
 		status = aggregate_process(store, batch, row, 1, error);
 	if (status == 0)
-		status = series_amounts(store, batch, row, before, aggregate_failed(row), error);
+		status = series_amounts(store, batch, row, before, amounts_failed(row), error);
 	if (status < 0)
 		return status;
 	if (!row->open) {

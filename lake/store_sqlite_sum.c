@@ -9,6 +9,7 @@
 #include <yyjson.h>
 
 #include "core/report_tree.h"
+#include "lake/amounts.h"
 #include "lake/shares.h"
 #include "lake/store_sqlite_aggregate.h"
 
@@ -81,19 +82,6 @@ static int amount_add(struct sqlite_store *store, struct aggregate *aggregate, c
 	return aggregate_touch(store, aggregate);
 }
 
-static bool is_positive(uint64_t value)
-{
-	return value != LAKE_NULL && value > 0;
-}
-
-bool aggregate_failed(const struct lake_row *row)
-{
-	const union lake_slot *slot = row->slot;
-
-	return !row->open && (is_positive(slot[PROCESSES_exit_code].u64) || is_positive(slot[PROCESSES_signal].u64) ||
-			      slot[PROCESSES_oom].u64 == 1);
-}
-
 static void amount_of_process(const struct lake_row *row, struct amount *amount)
 {
 	const union lake_slot *slot = row->slot;
@@ -115,7 +103,7 @@ static void amount_of_process(const struct lake_row *row, struct amount *amount)
 	amount->unknown_memory = amount->peak_rss_bytes == LAKE_NULL;
 	amount->processes = 1;
 	amount->living = row->open;
-	amount->failures = aggregate_failed(row);
+	amount->failures = amounts_failed(row);
 	amount->images = 0;
 }
 

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plain scripts without an engine: xargs -P, GNU parallel, and the pipeline that ships in demo/."""
 
+import json
+import subprocess
+
 import pytest
 
 from e2e import account, engines
@@ -39,7 +42,7 @@ def scene(request, aligners, samples, tmp_path):
                       check=123 if request.param == "xargs" else 1)
 
 
-def test_parallel_script(scene):
+def test_parallel_script(scene, tmp_path):
     runs = account.runs_of(scene, "script")
     assert len(runs) == 1, runs
     assert not [process for process in scene.processes if process.run_id not in runs]
@@ -54,6 +57,11 @@ def test_parallel_script(scene):
     assert len(failed) == 1 and failed[0]["args"][-1] == "missing"
     account.report_names(scene, "align.sh", "bwa mem", "samtools sort")
     account.report_shows_failure(scene)
+    # What parallel asks for itself (the terminal, how long a process takes) fails, and is not in the list.
+    summary = json.loads(subprocess.run([tracer.BINARY, "report", "--json", tmp_path / "out.ndjson"], check=True, capture_output=True).stdout)
+    told = [failure for failure in summary["failures_by_tool"] if "end" not in failure]
+    assert "sh one.sh" in {failure["tool"] for failure in told}
+    assert not [failure for failure in told if "tput" in failure["first_command"] or failure["first_command"].startswith("sleep")], told
     assert not scene.gaps
 
 

@@ -516,6 +516,62 @@ static void a_record_names_tool_task_run_and_sample(void **state)
 	assert_non_null(strstr(out.data, "\"task\":null,\"task_name\":null,\"run\":null"));
 }
 
+static enum end_meaning ended(struct process *process, int32_t exit_code, int32_t signal)
+{
+	process->exit_code = exit_code;
+	process->signal = signal;
+	return correlate_end_meaning(process);
+}
+
+// As GNU parallel was seen to do: its own questions are no failures, its jobs' ends are their own, whatever they are.
+static void what_a_wrapper_asks_for_itself_does_not_fail(void **state)
+{
+	struct world *world = *state;
+	struct process *script = root(world, "/usr/bin/bash", "bash|x.sh");
+	struct process *parallel = start(world, script, "/usr/bin/perl", "perl|/usr/bin/parallel|./one.sh");
+	struct process *sleeper = start(world, parallel, "/usr/bin/sleep", "sleep|10101");
+	struct process *copy = spawn(world, parallel);
+	struct process *asks = start(world, parallel, "/usr/bin/dash", "sh|-c|sh -c \"tput el </dev/tty\" 2>/dev/null");
+	struct process *inner = start(world, asks, "/usr/bin/dash", "sh|-c|tput el </dev/tty");
+	struct process *job = start(world, parallel, "/usr/bin/bash", "/bin/bash|-c|./one.sh a");
+	struct process *work = start(world, job, "/usr/bin/sleep", "sleep|5");
+	struct process *became = start(world, parallel, "/usr/bin/bash", "/bin/bash|-c|sleep 5");
+
+	become(world, became, "/usr/bin/sleep", "sleep|5");
+	assert_string_equal(parallel->image->tool, "parallel");
+	assert_int_equal(ended(sleeper, -1, 9), END_PROBE);
+	assert_int_equal(ended(sleeper, 0, 0), END_PLAIN);
+	assert_int_equal(ended(copy, -1, 9), END_PROBE);
+	assert_int_equal(ended(asks, 2, 0), END_PROBE);
+	assert_int_equal(ended(inner, 2, 0), END_PROBE);
+	assert_int_equal(ended(job, 3, 0), END_PLAIN);
+	assert_int_equal(ended(work, -1, 9), END_PLAIN);
+	assert_int_equal(ended(became, -1, 9), END_PLAIN);
+	assert_int_equal(ended(parallel, 1, 0), END_PLAIN);
+	sleeper->oom = true;
+	assert_int_equal(ended(sleeper, -1, 9), END_PLAIN);
+}
+
+static void exit_code_1_of_a_question_is_an_answer(void **state)
+{
+	struct world *world = *state;
+	struct process *script = root(world, "/usr/bin/bash", "bash|x.sh");
+	struct process *grep = start(world, script, "/usr/bin/grep", "grep|-q|x|file");
+	struct process *which = start_in(world, script, "/usr/bin/dash", "/bin/sh|/usr/bin/which|bwa", NULL);
+	struct process *sort = start(world, script, "/usr/bin/sort", "sort|x");
+	struct process *code = start(world, script, "/usr/bin/dash", "sh|-c|grep x y");
+
+	assert_int_equal(ended(grep, 1, 0), END_ANSWER);
+	assert_int_equal(ended(grep, 2, 0), END_PLAIN);
+	assert_int_equal(ended(grep, -1, 11), END_PLAIN);
+	assert_int_equal(ended(which, 1, 0), END_ANSWER);
+	assert_int_equal(ended(sort, 1, 0), END_PLAIN);
+	assert_int_equal(ended(code, 1, 0), END_PLAIN);
+	assert_int_equal(ended(spawn(world, grep), 1, 0), END_PLAIN);
+	become(world, grep, "/usr/bin/sort", "sort|x");
+	assert_int_equal(ended(grep, 1, 0), END_PLAIN);
+}
+
 // A chain of shells as deep as the table, then its end in both directions: nothing may recurse or stay behind.
 static void deep_and_wide_trees_cost_no_stack(void **state)
 {
@@ -565,6 +621,8 @@ int main(void)
 		TEST(without_a_known_parent_there_is_no_run),
 		TEST(a_task_of_many_tools_is_called_after_the_telling_ones),
 		TEST(a_record_names_tool_task_run_and_sample),
+		TEST(what_a_wrapper_asks_for_itself_does_not_fail),
+		TEST(exit_code_1_of_a_question_is_an_answer),
 		TEST(deep_and_wide_trees_cost_no_stack),
 	};
 

@@ -8,6 +8,7 @@
 #include <setjmp.h>
 #include <cmocka.h>
 // clang-format on
+#include <stdlib.h>
 #include <string.h>
 
 #include "lake/amounts.h"
@@ -57,11 +58,54 @@ static void test_one(void **state)
 	assert_true(value == LAKE_U64_MAX);
 }
 
+// What the quality of the record calls an answer or a probe's end is no failure; what it says of figures changes nothing.
+static void test_failed(void **state)
+{
+	static const struct {
+		const char *quality;
+		uint64_t exit_code, signal, oom;
+		bool open, failed;
+	} cases[] = {
+		{NULL, 0, LAKE_NULL, 0, false, false},
+		{NULL, 1, LAKE_NULL, 0, false, true},
+		{"{\"blocked\":\"sampled\"}", 1, LAKE_NULL, 0, false, true},
+		{"{\"blocked\":\"sampled\",\"end\":\"answer\"}", 1, LAKE_NULL, 0, false, false},
+		{"{\"end\":\"probe\"}", LAKE_NULL, 9, 0, false, false},
+		{"{}", LAKE_NULL, 9, 0, false, true},
+		{"{}", LAKE_NULL, LAKE_NULL, 1, false, true},
+		{"{}", LAKE_NULL, LAKE_NULL, LAKE_NULL, false, false},
+		{NULL, 1, LAKE_NULL, 0, true, false},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		size_t length = cases[i].quality ? strlen(cases[i].quality) : 0;
+		struct lake_text *quality = calloc(1, sizeof(*quality) + length);
+		struct lake_row *row = calloc(1, sizeof(*row) + PROCESSES_END * sizeof(row->slot[0]));
+
+		assert_non_null(quality);
+		assert_non_null(row);
+		row->open = cases[i].open;
+		row->slot[PROCESSES_exit_code].u64 = cases[i].exit_code;
+		row->slot[PROCESSES_signal].u64 = cases[i].signal;
+		row->slot[PROCESSES_oom].u64 = cases[i].oom;
+		if (cases[i].quality) {
+			quality->length = (uint32_t)length;
+			memcpy(quality->bytes, cases[i].quality, length);
+			row->slot[PROCESSES_quality].text = quality;
+		}
+		assert_int_equal(amounts_failed(row), cases[i].failed);
+		free(quality);
+		free(row);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_one),
 		cmocka_unit_test(test_sums),
+		cmocka_unit_test(test_failed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

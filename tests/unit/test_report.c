@@ -561,6 +561,41 @@ static void a_recording_of_version_2_reads_back(void **state)
 	report_free(report);
 }
 
+// Probes and answers are no failures; where the whole failed with the answer it is told. And `tracer run`'s first image,
+// of nobody, has no row.
+static void answers_and_probes_are_no_failures(void **state)
+{
+	static const char format[] =
+		"{\"kind\":\"process\",\"pid\":7,\"start_ns\":1000000000,\"start_boot_ns\":5,\"end_ns\":9000000000,"
+		"\"exit_code\":%d,\"tool\":\"sh x.sh\",\"run\":\"r\",\"run_name\":\"x.sh\",\"engine\":\"script\","
+		"\"images\":[{\"start_ns\":1000000000,\"comm\":null,\"tool\":null,\"cpu_ns\":9000000},"
+		"{\"start_ns\":2000000000,\"tool\":\"sh x.sh\"}],\"quality\":{}}\n"
+		"{\"kind\":\"process\",\"pid\":8,\"start_ns\":3000000000,\"start_boot_ns\":6,\"end_ns\":3100000000,"
+		"\"exit_code\":null,\"signal\":9,\"tool\":\"sleep\",\"run\":\"r\",\"task\":\"t1\",\"task_name\":\"parallel\","
+		"\"engine\":\"script\",\"images\":[{}],\"quality\":{\"end\":\"probe\"}}\n"
+		"{\"kind\":\"process\",\"pid\":9,\"start_ns\":4000000000,\"start_boot_ns\":7,\"end_ns\":4100000000,"
+		"\"exit_code\":1,\"tool\":\"grep\",\"run\":\"r\",\"task\":\"t2\",\"task_name\":\"grep\","
+		"\"engine\":\"script\",\"images\":[{}],\"quality\":{\"end\":\"answer\"}}\n";
+
+	(void)state;
+	for (int code = 0; code <= 2; code++) {
+		char records[2000], *text;
+		struct report *report;
+
+		snprintf(records, sizeof(records), format, code);
+		assert_int_equal(test_read(records, strlen(records), &report), 0);
+		text = test_text(report, 120, false);
+		assert_int_equal(report->total.sum.failures, code == 0 ? 0 : code == 1 ? 2 : 1);
+		assert_null(strstr(text, "SIGKILL"));
+		for (const struct report_node *row = report->total.children->children; row; row = row->next)
+			assert_string_not_equal(row->name, "?");
+		assert_int_equal(strstr(text, "Failures") != NULL, code != 0);
+		assert_int_equal(strstr(text, "x grep ") != NULL, code == 1);
+		free(text);
+		report_free(report);
+	}
+}
+
 static void runs_read_from_a_file_are_nested(void **state)
 {
 	// The innermost ends first; c says it is inside itself.
@@ -672,6 +707,7 @@ int main(void)
 		cmocka_unit_test(hostile_names_stay_in_their_columns),
 		cmocka_unit_test(a_recording_reads_back),
 		cmocka_unit_test(a_recording_of_version_2_reads_back),
+		cmocka_unit_test(answers_and_probes_are_no_failures),
 		cmocka_unit_test(runs_read_from_a_file_are_nested),
 		cmocka_unit_test(a_process_still_open_is_told),
 		cmocka_unit_test(damaged_files_are_counted_not_followed),

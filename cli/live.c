@@ -112,6 +112,7 @@ static int live_read_record(struct live *live, yyjson_val *record, const char *l
 	process->uid = number <= UINT32_MAX ? (uint32_t)number : UINT32_MAX;
 	process->state = state && *state ? *state : '?';
 	process->start_boot_ns = live_u64(record, "start_boot_ns");
+	process->figures_boot_ns = live_u64(record, "figures_boot_ns");
 	process->cpu_ns = live_u64(record, "cpu_ns");
 	process->run_delay_ns = live_u64(record, "run_delay_ns");
 	process->rss_bytes = live_u64(record, "rss_bytes");
@@ -184,6 +185,8 @@ int live_take(struct live_source *source, struct live *live)
 	}
 	live->taken_boot_ns = clock_boot_ns();
 	error = live->from_proc ? live_take_proc(source, live) : live_read(live);
+	for (size_t i = 0; live->from_proc && i < live->count; i++)
+		live->rows[i].figures_boot_ns = live->taken_boot_ns;
 	if (live->count)
 		qsort(live->rows, live->count, sizeof(*live->rows), live_compare);
 	return error;

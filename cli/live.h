@@ -18,6 +18,7 @@ struct live_process {
 	uint32_t pid, ppid, uid;
 	char state;
 	uint64_t start_boot_ns;
+	uint64_t figures_boot_ns; // when they were read; UINT64_MAX: never
 	uint64_t cpu_ns, run_delay_ns;
 	uint64_t rss_bytes;
 	uint64_t threads;

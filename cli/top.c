@@ -14,10 +14,12 @@
 #include "core/base/clock.h"
 #include "core/status.h"
 
+enum { TOP_TRIES = 20 };
+
 struct top {
 	struct live_source source;
-	struct live snapshots[2];
-	unsigned current; // of the two
+	struct live snapshots[3];
+	unsigned current, before; // of the three
 	struct top_rows rows;
 	struct top_view view;
 	char search[64];
@@ -36,9 +38,12 @@ static int top_choose(const char *const *names, unsigned count, const char *name
 
 static int top_look(struct top *top)
 {
-	unsigned other = !top->current;
+	unsigned other = 3 - top->current - top->before;
 	int error = live_take(&top->source, &top->snapshots[other]);
 
+	// Rates are from the last look that has other figures.
+	if (error == 0 && top_has_moved(&top->snapshots[top->current], &top->snapshots[other]))
+		top->before = top->current;
 	if (error == 0)
 		top->current = other;
 	top->next_boot_ns = clock_boot_ns() + top->view.interval_s * UINT64_C(1000000000);
@@ -48,7 +53,7 @@ static int top_look(struct top *top)
 static int top_group(struct top *top)
 {
 	const struct live *now = &top->snapshots[top->current],
-			  *before = &top->snapshots[!top->current];
+			  *before = &top->snapshots[top->before];
 	static const struct live nothing;
 	struct top_rows rows;
 	int error;
@@ -217,6 +222,11 @@ static int top_batch(struct top *top, uint64_t count)
 
 		nanosleep(&interval, NULL);
 		error = top_look(top);
+		// The collector reads the living again soon after it was asked.
+		for (int tries = 0; error == 0 && tries < TOP_TRIES && !top->snapshots[top->before].taken_boot_ns; tries++) {
+			nanosleep(&(struct timespec){.tv_nsec = 250000000}, NULL);
+			error = top_look(top);
+		}
 		if (error == 0)
 			error = top_group(top);
 		if (error == 0)
@@ -229,8 +239,8 @@ static int top_batch(struct top *top, uint64_t count)
 static void top_free(struct top *top)
 {
 	top_rows_free(&top->rows);
-	live_free(&top->snapshots[0]);
-	live_free(&top->snapshots[1]);
+	for (size_t i = 0; i < sizeof(top->snapshots) / sizeof(top->snapshots[0]); i++)
+		live_free(&top->snapshots[i]);
 	live_source_free(&top->source);
 }
 
@@ -272,7 +282,7 @@ static bool top_options(struct top *top, struct args *args, bool *ret_batch, uin
 int command_top(int argc, char **argv)
 {
 	struct args args = args_of("top", argc, argv);
-	CLEANUP(top_free) struct top top = {.source.socket = STATUS_PROCESSES_SOCKET};
+	CLEANUP(top_free) struct top top = {.source.socket = STATUS_PROCESSES_SOCKET, .before = 1};
 	uint64_t count = UINT64_MAX;
 	bool batch = false;
 	int error;

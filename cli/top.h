@@ -39,6 +39,9 @@ struct top_rows {
 	uint64_t processes;
 };
 
+// Whether the figures were read again between the two: the collector does not with every look.
+bool top_has_moved(const struct live *before, const struct live *now);
+
 // Groups the processes that have text in a name (NULL: all) and sorts. before: an older snapshot, may be empty. Rows
 // borrow from now. 0 or -ENOMEM.
 int top_rows_make(const struct live *before, const struct live *now, enum top_group group,

@@ -33,6 +33,19 @@ static const struct live_process *top_before(const struct live *before,
 	return &before->rows[low];
 }
 
+bool top_has_moved(const struct live *before, const struct live *now)
+{
+	size_t known = 0, moved = 0;
+
+	for (size_t i = 0; i < now->count; i++) {
+		const struct live_process *old = top_before(before, &now->rows[i]);
+
+		known += old != NULL;
+		moved += old && old->figures_boot_ns < now->rows[i].figures_boot_ns;
+	}
+	return moved * 2 >= known;
+}
+
 static double top_rate(uint64_t now, uint64_t before, double seconds)
 {
 	if (now == UINT64_MAX || before == UINT64_MAX || now < before || seconds <= 0)
@@ -78,8 +91,11 @@ static void top_fill(const struct live *before, const struct live *now,
 		     const struct live_process *process, struct top_row *row)
 {
 	const struct live_process *old = top_before(before, process);
-	double seconds = old ? (double)(now->taken_boot_ns - before->taken_boot_ns) / 1e9 : 0;
+	double seconds = 0;
 
+	// The collector does not read them with every look.
+	if (old && old->figures_boot_ns < process->figures_boot_ns && process->figures_boot_ns != UINT64_MAX)
+		seconds = (double)(process->figures_boot_ns - old->figures_boot_ns) / 1e9;
 	row->processes = 1;
 	row->cpu = old ? top_rate(process->cpu_ns, old->cpu_ns, seconds) / 1e9 : -1;
 	row->cpu = row->cpu < 0 ? -1 : row->cpu;

@@ -77,8 +77,11 @@ int agent_reload(struct agent *agent, struct buf *why);
 // Appends the members modules, rings, gaps, records of the status object.
 void agent_status(struct agent *agent, struct json *json);
 
-// Appends one NDJSON line for each living process.
+// Appends one NDJSON line for each living process, and reads them again soon: somebody looks.
 void agent_processes_write(struct agent *agent, struct buf *out);
+
+// Whether somebody asked for the living processes within the last seconds.
+bool agent_is_watched(const struct agent *agent, uint64_t now_boot_ns);
 
 // Each module that should run here and does not, with its reason.
 void agent_failed_each(const struct agent *agent,

@@ -40,6 +40,7 @@ struct agent {
 	struct correlate *correlate;
 	struct batch batches[RECORD_CLASS_END];
 	struct loop_timer *tick;
+	uint64_t watched_ns; // when the living were asked for; 0: never
 	uint64_t second_ns, sample_ns; // when each was last done
 	uint64_t events; // ring records read
 	uint64_t ended; // process records written

@@ -365,14 +365,24 @@ static void write_one(void *context, struct process *process)
 	json_put_string(&json, "kind", "process");
 	json_put_string(&json, "state", (char[]){ process->state, '\0' });
 	json_put_known_u64(&json, "rss_bytes", process->rss_bytes);
+	json_put_known_u64(&json, "figures_boot_ns", process->counters_boot_ns ? process->counters_boot_ns : UNKNOWN);
 	record_process(process, NULL, &write->agent->clock, &json);
 	json_close_object(&json);
 	json_end_line(&json);
+}
+
+bool agent_is_watched(const struct agent *agent, uint64_t now_boot_ns)
+{
+	enum { WATCHED_SECONDS = 15 };
+
+	return agent->watched_ns && now_boot_ns >= agent->watched_ns &&
+	       now_boot_ns - agent->watched_ns < WATCHED_SECONDS * UINT64_C(1000000000);
 }
 
 void agent_processes_write(struct agent *agent, struct buf *out)
 {
 	struct write_living write = { agent, out };
 
+	agent->watched_ns = clock_boot_ns();
 	process_each(agent->processes, write_one, &write);
 }

@@ -632,7 +632,7 @@ static int live_round(struct proc_state *state)
 		live_sweep(state);
 	state->live_ns = clock_boot_ns();
 	cost = clock_process_cpu_ns() - begin;
-	// Never more than a four-thousandth of a core.
+	// Never more than a four-thousandth of a core, unless somebody looks.
 	state->interval_ns = cost * 4000 > least ? cost * 4000 : least;
 	return result;
 }
@@ -640,10 +640,12 @@ static int live_round(struct proc_state *state)
 static int proc_tick(void *data, uint64_t now_boot_ns)
 {
 	struct proc_state *state = data;
+	uint64_t interval_ns = agent_is_watched(state->host->agent, now_boot_ns) ? state->options->live_interval_ns
+										 : state->interval_ns;
 	int result = 0;
 
 	// Zombies first: of what the kernel still holds all figures can be had.
-	if (now_boot_ns - state->live_ns >= state->interval_ns)
+	if (now_boot_ns - state->live_ns >= interval_ns)
 		result = live_round(state);
 	if (now_boot_ns == UINT64_MAX) {
 		ended_sweep(state, UINT64_MAX);

@@ -442,6 +442,19 @@ def test_collector_is_confined_and_tells_of_itself(collector):
     assert b"from /proc" not in done.stdout
 
 
+def test_top_knows_what_it_has_not_seen_move(collector):
+    """The collector reads the living less often than top looks: a busy process never shows as idle."""
+    _, _, processes = collector
+    busy = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        out = tracer("top", "--batch", "-n", "3", "-i", "1", "--by", "process", "--socket", processes, str(busy.pid)).stdout.decode()
+    finally:
+        busy.kill()
+        busy.wait()
+    rates = re.findall(rf"^ +{busy.pid} +\S+ +(\S+)", out, re.M)
+    assert rates and rates[-1] != "?" and "0.0" not in rates, out
+
+
 def test_a_client_that_never_reads_does_not_hold_the_collector(collector):
     import socket
 

@@ -227,29 +227,30 @@ static int config_read(struct collect *collect, const char *command, const char 
 	return EXIT_OK;
 }
 
+static int option_refused(const struct collect *collect, const char *key, const char *what)
+{
+	char where[320];
+
+	config_where(collect->config, key, where, sizeof(where));
+	fprintf(stderr, "tracer collect: %s: %s\n", where, what);
+	return EXIT_USAGE;
+}
+
 static int options_check(struct collect *collect)
 {
 	char why[STREAM_WHY_SIZE];
 	enum log_level level;
 
-	if (log_level_parse(collect->options.log_level, &level) < 0) {
-		fprintf(stderr, "tracer collect: log_level: \"%s\" is none of error, warn, info, debug\n",
-			collect->options.log_level);
-		return EXIT_USAGE;
-	}
+	if (log_level_parse(collect->options.log_level, &level) < 0)
+		return option_refused(collect, "log_level", "must be error, warn, info or debug");
 	log_set_level(level);
 	if (strcmp(collect->options.source, "auto") && strcmp(collect->options.source, "bpf") &&
-	    strcmp(collect->options.source, "events") && strcmp(collect->options.source, "proc")) {
-		fprintf(stderr, "tracer collect: source: \"%s\" is none of auto, bpf, events, proc\n",
-			collect->options.source);
-		return EXIT_USAGE;
-	}
+	    strcmp(collect->options.source, "events") && strcmp(collect->options.source, "proc"))
+		return option_refused(collect, "source", "must be auto, bpf, events or proc");
+	if (collect->options.ring_bytes & (collect->options.ring_bytes - 1))
+		return option_refused(collect, "ring_bytes", "must be a power of two, such as 2M or 4M");
 	if (*collect->stream_options.url && stream_options_check(&collect->stream_options, why) < 0) {
 		fprintf(stderr, "tracer collect: %s\n", why);
-		return EXIT_USAGE;
-	}
-	if (collect->options.ring_bytes & (collect->options.ring_bytes - 1)) {
-		fprintf(stderr, "tracer collect: ring_bytes: must be a power of two, such as 2M or 4M\n");
 		return EXIT_USAGE;
 	}
 	return EXIT_OK;

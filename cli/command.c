@@ -55,6 +55,7 @@ const struct command commands[] = {
 			{"tracer run make -j4", "Without root, with less detail"}),
 		.exits =
 			EXITS({0, "COMMAND ended with 0; other codes of its own are passed on"},
+			      {2, "Bad usage, where COMMAND did not run"},
 			      {125, "Tracer itself failed"}, {126, "COMMAND could not be executed"},
 			      {127, "COMMAND was not found"},
 			      {128, "and above: 128 + the signal that killed COMMAND"}),

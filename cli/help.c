@@ -142,7 +142,7 @@ int command_help(int argc, char **argv)
 	}
 	command = command_find(args.operands[0]);
 	if (!command)
-		return args_usage(&args, "no such command");
+		return args_usage(&args, "no such command; `tracer help` lists them");
 	help_write(command, &ui);
 	return EXIT_OK;
 }

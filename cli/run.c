@@ -471,20 +471,14 @@ int command_run(int argc, char **argv)
 	}
 	if (args.exit_code >= 0)
 		return args.exit_code;
-	if (!args.operand_count) {
-		args_usage(&args, "name a command to run");
-		return EXIT_TRACER;
-	}
+	if (!args.operand_count)
+		return args_usage(&args, "name a command to run");
 	if (!source_is(&session, "bpf") && !source_is(&session, "events") &&
-	    !source_is(&session, "proc")) {
-		args_usage(&args, "--source takes bpf, events or proc");
-		return EXIT_TRACER;
-	}
+	    !source_is(&session, "proc"))
+		return args_usage(&args, "--source takes bpf, events or proc");
 	if (session.options.trace_id &&
-	    (!*session.options.trace_id || strlen(session.options.trace_id) > TRACE_ID_MAX)) {
-		args_usage(&args, "--trace-id takes 1 to 200 characters");
-		return EXIT_TRACER;
-	}
+	    (!*session.options.trace_id || strlen(session.options.trace_id) > TRACE_ID_MAX))
+		return args_usage(&args, "--trace-id takes 1 to 200 characters");
 	session.options.command = args.operands;
 	code = session_run(&session);
 	session_close(&session);

@@ -223,7 +223,8 @@ static int top_batch(struct top *top, uint64_t count)
 		nanosleep(&interval, NULL);
 		error = top_look(top);
 		// The collector reads the living again soon after it was asked.
-		for (int tries = 0; error == 0 && tries < TOP_TRIES && !top->snapshots[top->before].taken_boot_ns; tries++) {
+		for (int tries = 0;
+		     error == 0 && tries < TOP_TRIES && !top->snapshots[top->before].taken_boot_ns; tries++) {
 			nanosleep(&(struct timespec){.tv_nsec = 250000000}, NULL);
 			error = top_look(top);
 		}

@@ -350,6 +350,18 @@ static void config_write_source(const struct config *config, const struct config
 	}
 }
 
+void config_where(const struct config *config, const char *key, char *out, size_t size)
+{
+	CLEANUP(buf_free) struct buf text = BUF_INIT;
+	const struct config_entry *entry = config_find(config, key);
+
+	if (entry && entry->source != CONFIG_DEFAULT)
+		config_write_source(config, entry, &text);
+	if (!entry || entry->source <= CONFIG_FROM_FILE)
+		buf_printf(&text, "%s%s", text.length ? ": " : "", key);
+	snprintf(out, size, "%s", buf_error(&text) < 0 ? key : text.data);
+}
+
 // The opening lines of the sections that entry is in and the one before it was not.
 static unsigned config_write_sections(const char *before, const char *key, struct buf *out)
 {

@@ -52,6 +52,9 @@ int config_set_flag(struct config *config, const struct option_spec *spec, const
 // The option of that full key ("spool.cap_bytes") was set by a file, variable or flag.
 bool config_is_set(const struct config *config, const char *key);
 
+// "file:line: key", "TRACER_KEY" or "--key": where the value of that full key came from, for a message about it.
+void config_where(const struct config *config, const char *key, char *out, size_t size);
+
 // Writes every value as YAML that can be read back, and after each where it came from. 0 or -errno.
 int config_write(const struct config *config, FILE *out);
 

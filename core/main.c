@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "cli/command.h"
+#include "cli/ui.h"
 
 // A descriptor opened later must never become standard output by accident.
 static void main_open_standard(void)
@@ -23,7 +24,10 @@ static int main_unknown(const char *name)
 {
 	const char *nearest = command_nearest(name);
 
-	fputs("tracer: no such command", stderr);
+	char safe[64];
+
+	ui_escape(safe, sizeof(safe), name);
+	fprintf(stderr, "tracer: no such command: %s", safe);
 	if (nearest)
 		fprintf(stderr, "; did you mean `tracer %s`?", nearest);
 	fputs(" (`tracer help` lists them)\n", stderr);

@@ -442,6 +442,20 @@ def test_collector_is_confined_and_tells_of_itself(collector):
     assert b"from /proc" not in done.stdout
 
 
+@pytest.mark.parametrize("key", ["log_level", "source", "ring_bytes"])
+def test_a_bad_value_is_told_with_its_place(key, tmp_path):
+    """Those too that only the command itself can judge."""
+    bad, allowed = {"log_level": ("loud", b"error, warn"), "source": ("magic", b"auto, bpf"), "ring_bytes": ("3M", b"power of two")}[key]
+    (tmp_path / "t.yaml").write_text(f"nice: 6\n{key}: {bad}\n")
+    flag, spool = "--" + key.replace("_", "-"), str(tmp_path / "spool")
+    told = tracer("collect", "-c", str(tmp_path / "t.yaml"), "--spool", spool, code=2).stderr
+    assert f"t.yaml:2: {key}: ".encode() in told and allowed in told
+    assert f"{flag}: ".encode() in tracer("collect", flag, bad, "--spool", spool, code=2).stderr
+    told = tracer("collect", "--spool", spool, code=2, env={**os.environ, "TRACER_" + key.upper(): bad}).stderr
+    assert f"TRACER_{key.upper()}: ".encode() in told
+    assert not (tmp_path / "spool").exists()
+
+
 def test_top_knows_what_it_has_not_seen_move(collector):
     """The collector reads the living less often than top looks: a busy process never shows as idle."""
     _, _, processes = collector

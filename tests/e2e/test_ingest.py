@@ -460,6 +460,7 @@ def test_plain_http_is_refused_beyond_loopback():
 
 
 def test_the_process_holds_no_right_it_does_not_need(lake):
+    assert lake.request("GET", "/api/v1/health")[0] == 200  # it answers once it is confined, and listens before
     status = dict(
         line.split(":\t", 1) for line in pathlib.Path(f"/proc/{lake.process.pid}/status").read_text().splitlines() if ":\t" in line
     )

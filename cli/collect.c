@@ -41,6 +41,7 @@ static const uint64_t STOP_WAIT_NS = 200 * 1000 * 1000ULL;
 static const uint64_t SPOOL_TICK_NS = 25 * 1000 * 1000ULL;
 static const uint64_t SPOOL_WAIT_NS = 2000 * 1000 * 1000ULL;
 static const uint64_t SPOOL_REST_NS = 1000 * 1000 * 1000ULL;
+static const uint64_t RENEW_AGAIN_NS = 10 * 1000 * 1000 * 1000ULL; // from one image that starts a streamer to the next
 
 struct collect_options {
 	char *log_level;
@@ -123,6 +124,7 @@ struct collect {
 	uint64_t spool_interval_ns;
 	bool spool_in_memory;
 	struct spool *spool;
+	uint64_t renew_ns; // not before this
 	struct stream *stream; // NULL: nothing is delivered
 	char stream_why[STREAM_WHY_SIZE];
 	struct collect_status status;
@@ -173,6 +175,18 @@ static void spool_tell(struct collect *collect, const struct spool_stats *stats)
 		log_info("%s takes records again", collect->options.spool_directory);
 }
 
+// Only an image that has its rights yet can start another streamer: this one hands over to the next of its kind.
+static void stream_renew(struct collect *collect, uint64_t now_ns)
+{
+	const char *why = collect->stream ? stream_lost(collect->stream, collect->options.spool_directory) : NULL;
+
+	if (!why || now_ns < collect->renew_ns)
+		return;
+	collect->renew_ns = now_ns + RENEW_AGAIN_NS;
+	log_warn("%s: handing over to an image that starts another", why);
+	collect_handover_request(&collect->handover);
+}
+
 static void on_spool_tick(void *context, uint64_t now_ns)
 {
 	struct collect *collect = context;
@@ -181,6 +195,8 @@ static void on_spool_tick(void *context, uint64_t now_ns)
 	spool_tick(collect->spool, now_ns);
 	spool_stats(collect->spool, &stats);
 	spool_tell(collect, &stats);
+	if (!stats.ring_active)
+		stream_renew(collect, now_ns);
 	if (stats.durable == stats.accepted)
 		spool_pace(collect, SPOOL_REST_NS);
 }
@@ -377,7 +393,7 @@ static int handover_offer(void *context, struct handover_offer *offer)
 	offer->start_boot_ns = collect->start_boot_ns;
 	handover_offer_add(offer, HANDOVER_SOCKET, 0, "status", status_server_fd(collect->status.state));
 	handover_offer_add(offer, HANDOVER_SOCKET, 0, "processes", status_server_fd(collect->status.processes));
-	if (collect->stream) {
+	if (collect->stream && !stream_lost(collect->stream, collect->options.spool_directory)) {
 		stream_handle_get(collect->stream, &offer->stream);
 		handover_offer_add(offer, HANDOVER_STREAM, 0, "stream", offer->stream.fd);
 	}
@@ -432,7 +448,7 @@ static void on_stream_report(void *context, int fd, uint32_t events)
 	(void)events;
 	if (!stream_read(collect->stream)) {
 		loop_remove_fd(collect->loop, fd);
-		log_error("the streamer is gone: records stay in the spool until the collector is started again");
+		log_error("the streamer is gone: records stay in the spool until there is another");
 	}
 }
 
@@ -449,7 +465,8 @@ static bool stream_take(struct collect *collect)
 	if (fd < 0)
 		return false;
 	offer->stream.fd = fd;
-	if (stream_adopt(&collect->stream_options, &offer->stream, &collect->stream) == 0)
+	if (stream_adopt(&collect->stream_options, collect->options.spool_directory, &offer->stream,
+			 &collect->stream) == 0)
 		return true;
 	close(fd);
 	return false;
@@ -559,8 +576,10 @@ static int collect_begin(struct collect *collect)
 	bool next = collect->handover.link.next;
 	int code = collect_handover_begin(&collect->handover) < 0 ? EXIT_REFUSED : EXIT_OK;
 
-	if (!code && collect->handover.offer)
+	if (!code && collect->handover.offer) {
 		collect->start_boot_ns = collect->handover.offer->start_boot_ns;
+		collect->renew_ns = clock_boot_ns() + RENEW_AGAIN_NS;
+	}
 	if (!code)
 		code = collect_open(collect);
 	if (!code && collect_handover_take(&collect->handover) < 0)

@@ -104,8 +104,9 @@ struct stream_handle {
 };
 void stream_handle_get(const struct stream *stream, struct stream_handle *ret_handle);
 uint64_t stream_options_hash(const struct stream_options *options, const char *spool_directory);
-// Takes the descriptor over, on success only. -ENOMEM.
-int stream_adopt(const struct stream_options *options, const struct stream_handle *handle, struct stream **ret_stream);
+// Takes the descriptor over, on success only. -ENOMEM, or what is wrong with the spool's directory.
+int stream_adopt(const struct stream_options *options, const char *spool_directory, const struct stream_handle *handle,
+		 struct stream **ret_stream);
 
 // Readable when a report has come; stream_read() takes it. Never blocks. false: both processes are gone, nothing more
 // will come.
@@ -114,6 +115,10 @@ bool stream_read(struct stream *stream);
 
 // The latest report, every member checked. false: none has come yet.
 bool stream_latest(const struct stream *stream, struct stream_report *ret_report);
+
+// What this process has not the rights to mend: both processes are gone, or the spool was taken away and another
+// directory made in its place, which they cannot open. NULL: nothing of the kind. The next image can.
+const char *stream_lost(const struct stream *stream, const char *spool_directory);
 
 // Tells the child to deliver what is there and end; waits for that, stop_wait_ns and a little at most. Frees. Takes
 // NULL.

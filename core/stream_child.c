@@ -39,6 +39,7 @@ struct stream {
 	pid_t keeper;
 	uint64_t stop_wait_ns;
 	uint64_t hash; // stream_options_hash()
+	struct stat spool; // the directory it delivers
 	bool reported, gone, stopping;
 	struct stream_report report;
 };
@@ -147,7 +148,7 @@ static void say_end(const struct stream_setup *setup, char *out, size_t size, in
 
 	// What is made in its place is not ours to open.
 	if (fstat(setup->spool_fd, &info) == 0 && info.st_nlink == 0)
-		snprintf(out, size, "the spool's directory was removed: start the collector again");
+		snprintf(out, size, "the spool's directory was removed");
 	else if (WIFSIGNALED(status))
 		snprintf(out, size, "the streamer was ended by signal %d", WTERMSIG(status));
 	else
@@ -221,7 +222,7 @@ int stream_start(const struct stream_options *options, const char *spool_directo
 			keeper_run(&setup);
 		_exit(1);
 	}
-	result = stream->keeper < 0 ? -errno : 0;
+	result = stream->keeper < 0 || fstat(setup.spool_fd, &stream->spool) < 0 ? -errno : 0;
 	close(pair[1]);
 	stream_setup_free(&setup);
 	stream->fd = pair[0];
@@ -310,12 +311,17 @@ static void report_take(struct stream *stream, struct stream_report *report)
 	memcpy(stream->report.last_error, report->last_error, sizeof(report->last_error));
 }
 
-int stream_adopt(const struct stream_options *options, const struct stream_handle *handle, struct stream **ret_stream)
+int stream_adopt(const struct stream_options *options, const char *spool_directory, const struct stream_handle *handle,
+		 struct stream **ret_stream)
 {
 	struct stream *stream = calloc(1, sizeof(*stream));
 
 	if (!stream)
 		return -ENOMEM;
+	if (stat(spool_directory, &stream->spool) < 0) {
+		free(stream);
+		return -errno;
+	}
 	stream->fd = handle->fd;
 	stream->keeper = (pid_t)handle->keeper;
 	stream->hash = handle->hash;
@@ -343,7 +349,7 @@ bool stream_read(struct stream *stream)
 		if (!stream->stopping) {
 			stream->report.last_error_ns = clock_real_ns();
 			snprintf(stream->report.last_error, sizeof(stream->report.last_error),
-				 "the streamer and its keeper are gone: start the collector again");
+				 "the streamer and its keeper are gone");
 		}
 	}
 	return !stream->gone;
@@ -354,6 +360,18 @@ bool stream_latest(const struct stream *stream, struct stream_report *ret_report
 	if (stream->reported || stream->gone)
 		*ret_report = stream->report;
 	return stream->reported || stream->gone;
+}
+
+const char *stream_lost(const struct stream *stream, const char *spool_directory)
+{
+	struct stat info;
+
+	if (stream->gone)
+		return "the streamer and its keeper are gone";
+	if (stat(spool_directory, &info) < 0 ||
+	    (info.st_dev == stream->spool.st_dev && info.st_ino == stream->spool.st_ino))
+		return NULL;
+	return "the spool's directory is another than the streamer's";
 }
 
 void stream_stop(struct stream *stream)

@@ -115,7 +115,7 @@ def status(socket_path):
     return json.loads(done.stdout) if done.stdout else None
 
 
-def wait_for(condition, seconds=30, process=None):
+def wait_for(condition, seconds=60, process=None):
     deadline = time.monotonic() + seconds
     while not (result := condition()):
         assert not process or process.poll() is None, process.stderr.read()

@@ -3,7 +3,8 @@
 // v2 (mm/memcontrol.c, mem_cgroup_oom): the event "oom" is counted in the cgroup whose limit was hit, "oom_kill" in the
 // victim's, both also in every ancestor's memory.events and only there in memory.events.local. v1 counts kills in the
 // victim's cgroup and failed charges (failcnt) where a limit was hit, those that reclaim then satisfied included: the
-// nearest such ancestor is an estimate. Several victims of one kill ask one after another, so a rise is remembered.
+// nearest such ancestor, or where nothing is counted the nearest that was ever full, is an estimate. Several victims
+// of one kill ask one after another, so a rise is remembered.
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -22,6 +23,7 @@ struct counts {
 	uint64_t oom_local; // v2, this one's own limit
 	uint64_t kill; // victims: v2 with all below, v1 in this one
 	uint64_t failures; // v1, failed charges of memory and memory+swap
+	bool full; // v1, the most that was ever used is all that is allowed
 };
 
 struct cgroup_oom_mark {
@@ -37,10 +39,19 @@ static bool rose(uint64_t now, uint64_t before)
 	return now != UINT64_MAX && before != UINT64_MAX && now > before;
 }
 
+// Less what a charge that fails was for: a huge page and a batch.
+static bool is_full(int fd)
+{
+	uint64_t most = cgroup_number_read(fd, "memory.max_usage_in_bytes");
+	uint64_t limit = cgroup_number_read(fd, "memory.limit_in_bytes");
+
+	return most != UINT64_MAX && limit != UINT64_MAX && most + (limit >> 8) + (UINT64_C(1) << 20) >= limit;
+}
+
 // -ENODATA when none of the counters is there: no such directory, or the root, which has no limit.
 static int read_counts(const struct cgroup_table *table, const struct cgroup *cgroup, struct counts *ret_counts)
 {
-	struct counts counts = { UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX };
+	struct counts counts = { UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX, false };
 	char text[1024];
 	bool unified;
 	CLEANUP(cleanup_close) int fd = cgroup_open_directory(table, cgroup, "memory", &unified);
@@ -63,6 +74,7 @@ static int read_counts(const struct cgroup_table *table, const struct cgroup *cg
 		counts.failures = cgroup_number_read(fd, "memory.failcnt");
 		if (counts.failures != UINT64_MAX && swap != UINT64_MAX)
 			counts.failures += swap;
+		counts.full = is_full(fd);
 	}
 	*ret_counts = counts;
 	return 0;
@@ -156,6 +168,8 @@ static void ask_level(struct cgroup_table *table, struct cgroup *cgroup, uint64_
 			question->unreadable->oom->limit_ns = now;
 	} else if (recent(mark->limit_ns, now)) {
 		question->limit = cgroup;
+	} else if (question->killed && counts.full && !counts.failures) {
+		question->limit = cgroup; // some kernels count no failed charge at all (6.18)
 	}
 }
 

@@ -21,7 +21,7 @@ def check(scene):
     assert scene.pairs, "the workload told no truth"
 
 
-@pytest.mark.parametrize("name", ["threads", "spawn", "ends", "memory", "io", "images", "arguments", "places"])
+@pytest.mark.parametrize("name", ["threads", "spawn", "ends", "memory", "io", "images", "arguments", "places", "traced"])
 def test_workload(name, tmp_path):
     check(scenes.record(name, tmp_path))
 
@@ -42,6 +42,8 @@ def test_oom_kill_in_a_cgroup(tmp_path):
         group.limit_memory(64 << 20)
         scene = scenes.record("oom", tmp_path, group.path)
     check(scene)
+    limits = {pair.record["oom_limit"] for pair in scene.pairs if pair.truth["oom"]}
+    assert limits == {"/" + str(group.path.relative_to(group.root))}, f"the limit was {group.path}, not {limits}"
 
 
 def test_zombie_nobody_reaps(tmp_path):
@@ -138,6 +140,9 @@ def test_running_processes_are_seeded(tmp_path):
     assert len(found) == 1, f"{len(found)} records of a process that ran before"
     assert found[0]["exit_code"] == 41
     assert found[0]["args"] == ["sh", "-c", "sleep 3; exit 41"]
+    # What the kernel runs for itself is no process of anybody's.
+    kernel = [record["pid"] for record in recording.records if record["kind"] in ("process", "open") and 2 in (record["pid"], record["ppid"])]
+    assert not kernel, f"threads of the kernel were recorded: {kernel}"
 
 
 def test_report_counts_from_the_beginning_of_the_recording(tmp_path):

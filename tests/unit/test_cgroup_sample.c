@@ -496,6 +496,35 @@ static void write_v1(const struct tree *tree, const char *path, int kill, int fa
 	write_file(tree, full, text);
 }
 
+// Linux 6.18: failcnt stays 0.
+static void v1_without_failed_charges_goes_by_the_fullest(void **state)
+{
+	static const struct {
+		const char *most, *limit, *expect;
+	} cases[] = {
+		{"67108864\n", "67108864\n", "/job"},
+		{"66060288\n", "67108864\n", "/job"}, // the charge that failed was larger than what was left
+		{"50331648\n", "67108864\n", "host"},
+		{"67108864\n", "9223372036854771712\n", "host"},
+	};
+	struct tree *tree = *state;
+	FILE *file = mountinfo_open(tree);
+
+	make_directory(tree, "m");
+	make_directory(tree, "m/job");
+	write_v1(tree, "m/job", 0, 0);
+	write_v1(tree, "m", 0, 0);
+	mountinfo_add(file, tree, "/", "m", "cgroup", "rw,memory");
+	table_open(tree, file);
+	assert_int_equal(cgroup_table_scan(tree->table), 0);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		write_file(tree, "m/job/memory.max_usage_in_bytes", cases[i].most);
+		write_file(tree, "m/job/memory.limit_in_bytes", cases[i].limit);
+		write_v1(tree, "m/job", (int)i + 1, 0);
+		expect_limit(tree, "/job", cases[i].expect);
+	}
+}
+
 static void v1_goes_by_failed_charges(void **state)
 {
 	struct tree *tree = *state;
@@ -548,6 +577,7 @@ int main(void)
 		TEST(a_container_that_is_gone_is_still_named),
 		TEST(unknown_is_said),
 		TEST(v1_goes_by_failed_charges),
+		TEST(v1_without_failed_charges_goes_by_the_fullest),
 		TEST(v1_without_a_failed_charge_was_the_host),
 	};
 

@@ -31,7 +31,8 @@ static const struct reason {
 	{MBEDTLS_X509_BADCERT_NS_CERT_TYPE, "is not meant for a server (type)"},
 	{MBEDTLS_X509_BADCERT_REVOKED, "is revoked"},
 	{MBEDTLS_X509_BADCERT_MISSING, "is missing"},
-	{MBEDTLS_X509_BADCERT_NOT_TRUSTED, "is not signed by a trusted authority"},
+	{MBEDTLS_X509_BADCERT_NOT_TRUSTED,
+	 "is not signed by a trusted authority: give its pin, or that authority's file"},
 };
 
 static bool pin_met(const struct stream_tls *tls, const mbedtls_x509_crt *certificate)

@@ -233,7 +233,7 @@ scrape_configs:
         queries = list(dashboard_queries())
         assert len(queries) > 8
         for title, expression in queries:
-            assert answered(expression), f"{title}: {expression} returns nothing"
+            assert answered(expression.removesuffix(" or vector(0)")), f"{title}: {expression} returns nothing"
     finally:
         server.terminate()
         server.wait(timeout=30)

@@ -22,19 +22,25 @@ enum token_type {
 };
 
 struct token {
-	uint8_t type;
-	uint8_t c;
-	const uint32_t *set; // 256 bits
+	uint32_t type : 8;
+	uint32_t value : 24; // the character, or which of the sets
 };
 
-struct glob {
-	const char *pattern;
-	const char *literal; // NULL: has wildcards
+enum { SET_WORDS = 8, PATTERN_MAX = 1 << 20 }; // a set: 256 bits
+
+struct tokens {
 	const char *needle;
-	unsigned flags;
+	const uint32_t *sets;
 	uint32_t count;
-	bool group;
-	struct token tokens[];
+	bool group, literal; // literal: the needle is all of it
+	struct token items[];
+};
+
+// Thousands of them are names without a wildcard, and then nothing but their text.
+struct glob {
+	const struct tokens *tokens; // NULL: no wildcard, no escape, and case counts
+	uint8_t flags;
+	char pattern[];
 };
 
 static uint8_t fold(unsigned flags, char c)
@@ -80,14 +86,13 @@ static size_t set_parse(const char *text, unsigned flags, uint32_t *set)
 }
 
 // The longest run of TOKEN_CHAR, which every match must contain.
-static int find_needle(struct glob *glob, struct arena *arena)
+static int find_needle(struct tokens *tokens, struct arena *arena)
 {
 	uint32_t best = 0, best_length = 0, length = 0;
 	char *needle;
 
-	for (uint32_t i = 0; i < glob->count; i++) {
-		uint8_t type = glob->tokens[i].type;
-		if (type == TOKEN_OPEN || type == TOKEN_CLOSE || type != TOKEN_CHAR) {
+	for (uint32_t i = 0; i < tokens->count; i++) {
+		if (tokens->items[i].type != TOKEN_CHAR) {
 			length = 0;
 			continue;
 		}
@@ -101,21 +106,18 @@ static int find_needle(struct glob *glob, struct arena *arena)
 	if (!needle)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < best_length; i++)
-		needle[i] = (char)glob->tokens[best + i].c;
+		needle[i] = (char)tokens->items[best + i].value;
 	needle[best_length] = 0;
-	glob->needle = needle;
-	if (best_length == glob->count)
-		glob->literal = needle;
+	tokens->needle = needle;
+	tokens->literal = best_length == tokens->count;
 	return 0;
 }
 
-// Reads one token at text into token. Returns the characters used; 0 with a reason when it is
-// wrong.
-static size_t token_parse(const char *text, unsigned flags, bool at_component, struct arena *arena,
+// Reads one token at text into token, a set into *set, which is then the next. Returns the
+// characters used; 0 with a reason when it is wrong.
+static size_t token_parse(const char *text, unsigned flags, bool at_component, uint32_t *set,
 			  struct token *token, const char **ret_reason)
 {
-	size_t used;
-
 	switch (*text) {
 	case '*':
 		if (text[1] != '*' || !(flags & GLOB_PATH)) {
@@ -131,56 +133,39 @@ static size_t token_parse(const char *text, unsigned flags, bool at_component, s
 	case ')':
 		token->type = *text == '(' ? TOKEN_OPEN : TOKEN_CLOSE;
 		return 1;
-	case '[': {
-		uint32_t *set = arena_alloc(arena, 8 * sizeof(*set));
-		if (!set) {
-			*ret_reason = NULL;
-			return 0;
-		}
-		memset(set, 0, 8 * sizeof(*set));
-		used = set_parse(text, flags, set);
+	case '[':
+		memset(set, 0, SET_WORDS * sizeof(*set));
 		token->type = TOKEN_SET;
-		token->set = set;
 		*ret_reason = "the '[' is not closed; write \\[ for the character itself";
-		return used;
-	}
+		return set_parse(text, flags, set);
 	case '\\':
 		if (!text[1]) {
 			*ret_reason = "it ends in a single backslash; write \\\\ for the character "
 				      "itself";
 			return 0;
 		}
-		token->c = fold(flags, text[1]);
+		token->value = fold(flags, text[1]);
 		return 2;
 	default:
-		token->c = fold(flags, *text);
+		token->value = fold(flags, *text);
 		return 1;
 	}
 }
 
-int glob_compile(const char *pattern, unsigned flags, struct arena *arena,
-		 const struct glob **ret_glob, const char **ret_reason)
+static int tokens_read(const char *pattern, size_t length, unsigned flags, struct tokens *tokens,
+		       uint32_t *sets, const char **ret_reason)
 {
-	size_t length = strlen(pattern);
-	struct glob *glob = arena_alloc(arena, sizeof(*glob) + length * sizeof(glob->tokens[0]));
-	int opened = 0, closed = 0;
+	uint32_t opened = 0, closed = 0, set_count = 0;
 
-	if (!glob)
-		return -ENOMEM;
-	*glob = (struct glob){.flags = flags, .pattern = arena_strndup(arena, pattern, length)};
-	if (!glob->pattern)
-		return -ENOMEM;
-	if (!length) {
-		*ret_reason = "it is empty; write * to match anything";
-		return -EINVAL;
-	}
 	for (size_t i = 0; i < length;) {
-		struct token *token = &glob->tokens[glob->count];
+		struct token *token = &tokens->items[tokens->count];
 		*token = (struct token){.type = TOKEN_CHAR};
 		size_t used = token_parse(pattern + i, flags, i == 0 || pattern[i - 1] == '/',
-					  arena, token, ret_reason);
+					  sets + (size_t)set_count * SET_WORDS, token, ret_reason);
 		if (!used)
-			return *ret_reason ? -EINVAL : -ENOMEM;
+			return -EINVAL;
+		if (token->type == TOKEN_SET)
+			token->value = set_count++ & 0xffffff;
 		opened += token->type == TOKEN_OPEN;
 		closed += token->type == TOKEN_CLOSE;
 		if (closed > opened || opened > 1) {
@@ -188,18 +173,60 @@ int glob_compile(const char *pattern, unsigned flags, struct arena *arena,
 				      "characters themselves";
 			return -EINVAL;
 		}
-		glob->count++;
+		tokens->count++;
 		i += used;
 	}
-	if (opened != closed) {
-		*ret_reason = "the '(' is not closed; write \\( for the character itself";
+	tokens->group = opened;
+	if (opened == closed)
+		return 0;
+	*ret_reason = "the '(' is not closed; write \\( for the character itself";
+	return -EINVAL;
+}
+
+static int tokens_compile(const char *pattern, size_t length, unsigned flags, struct arena *arena,
+			  const struct tokens **ret_tokens, const char **ret_reason)
+{
+	struct tokens *tokens =
+		arena_alloc(arena, sizeof(*tokens) + length * sizeof(tokens->items[0]));
+	size_t set_count = 0; // at most
+	uint32_t *sets;
+	int error;
+
+	for (const char *c = pattern; (c = strchr(c, '[')); c++)
+		set_count++;
+	sets = arena_alloc(arena, set_count * SET_WORDS * sizeof(*sets));
+	if (!tokens || !sets)
+		return -ENOMEM;
+	*tokens = (struct tokens){.sets = sets};
+	error = tokens_read(pattern, length, flags, tokens, sets, ret_reason);
+	if (!error)
+		error = find_needle(tokens, arena);
+	if (!error)
+		*ret_tokens = tokens;
+	return error;
+}
+
+int glob_compile(const char *pattern, unsigned flags, struct arena *arena,
+		 const struct glob **ret_glob, const char **ret_reason)
+{
+	size_t length = strlen(pattern);
+	struct glob *glob;
+	int error = 0;
+
+	if (!length || length > PATTERN_MAX) {
+		*ret_reason = length ? "it is too long" : "it is empty; write * to match anything";
 		return -EINVAL;
 	}
-	glob->group = opened;
-	if (find_needle(glob, arena))
+	glob = arena_alloc(arena, sizeof(*glob) + length + 1);
+	if (!glob)
 		return -ENOMEM;
-	*ret_glob = glob;
-	return 0;
+	*glob = (struct glob){.flags = (uint8_t)flags};
+	memcpy(glob->pattern, pattern, length + 1);
+	if (flags & GLOB_FOLD || strpbrk(pattern, "*?[()\\"))
+		error = tokens_compile(pattern, length, flags, arena, &glob->tokens, ret_reason);
+	if (!error)
+		*ret_glob = glob;
+	return error;
 }
 
 const char *glob_pattern(const struct glob *glob)
@@ -209,12 +236,14 @@ const char *glob_pattern(const struct glob *glob)
 
 const char *glob_literal(const struct glob *glob)
 {
-	return glob->literal;
+	if (!glob->tokens)
+		return glob->pattern;
+	return glob->tokens->literal ? glob->tokens->needle : NULL;
 }
 
 const char *glob_needle(const struct glob *glob)
 {
-	return glob->needle;
+	return glob->tokens ? glob->tokens->needle : glob->pattern;
 }
 
 bool glob_is_path(const struct glob *glob)
@@ -224,19 +253,22 @@ bool glob_is_path(const struct glob *glob)
 
 bool glob_has_group(const struct glob *glob)
 {
-	return glob->group;
+	return glob->tokens && glob->tokens->group;
 }
 
 // Does this one token take the character?
 static bool token_takes(const struct glob *glob, const struct token *token, char c)
 {
+	const uint32_t *set;
+
 	switch (token->type) {
 	case TOKEN_CHAR:
-		return token->c == fold(glob->flags, c);
+		return token->value == fold(glob->flags, c);
 	case TOKEN_ANY:
 		return !(glob->flags & GLOB_PATH) || c != '/';
 	case TOKEN_SET:
-		return token->set[(uint8_t)c / 32] >> (uint8_t)c % 32 & 1;
+		set = glob->tokens->sets + (size_t)token->value * SET_WORDS;
+		return set[(uint8_t)c / 32] >> (uint8_t)c % 32 & 1;
 	default:
 		return false;
 	}
@@ -268,7 +300,7 @@ static bool widen(struct retry *wide)
 static bool match(const struct glob *glob, const char *text, const char **ret_open,
 		  const char **ret_close)
 {
-	const struct token *token = glob->tokens, *end = token + glob->count;
+	const struct token *token = glob->tokens->items, *end = token + glob->tokens->count;
 	struct retry star = {0}, wide = {0};
 
 	for (;;) {
@@ -308,13 +340,16 @@ static bool match(const struct glob *glob, const char *text, const char **ret_op
 
 bool glob_matches(const struct glob *glob, const char *text)
 {
+	const struct tokens *tokens = glob->tokens;
 	const char *open, *close;
 
-	if (glob->literal && !(glob->flags & GLOB_FOLD))
-		return !strcmp(glob->literal, text);
-	if (glob->tokens[0].type == TOKEN_CHAR && glob->tokens[0].c != fold(glob->flags, *text))
+	if (!tokens)
+		return !strcmp(glob->pattern, text);
+	if (tokens->literal && !(glob->flags & GLOB_FOLD))
+		return !strcmp(tokens->needle, text);
+	if (tokens->items[0].type == TOKEN_CHAR && tokens->items[0].value != fold(glob->flags, *text))
 		return false;
-	if (!(glob->flags & GLOB_FOLD) && *glob->needle && !strstr(text, glob->needle))
+	if (!(glob->flags & GLOB_FOLD) && *tokens->needle && !strstr(text, tokens->needle))
 		return false;
 	return strnlen(text, GLOB_TEXT_MAX) < GLOB_TEXT_MAX && match(glob, text, &open, &close);
 }
@@ -324,7 +359,9 @@ bool glob_capture(const struct glob *glob, const char *text, const char **ret_st
 {
 	const char *open = text, *close = NULL;
 
-	if (strnlen(text, GLOB_TEXT_MAX) == GLOB_TEXT_MAX || !match(glob, text, &open, &close))
+	if (strnlen(text, GLOB_TEXT_MAX) == GLOB_TEXT_MAX)
+		return false;
+	if (glob->tokens ? !match(glob, text, &open, &close) : !!strcmp(glob->pattern, text))
 		return false;
 	*ret_start = open;
 	*ret_length = close ? (size_t)(close - open) : strlen(text);

@@ -102,36 +102,49 @@ static int compare_entries(const void *a, const void *b)
 	return order ? order : (x->order > y->order) - (x->order < y->order);
 }
 
-static void put_bucket(struct rules *rules, const struct bucket *bucket)
+static void put_bucket(struct rules *rules, const char *name, uint32_t number)
 {
-	uint32_t slot = text_hash(bucket->name, strlen(bucket->name)) & rules->bucket_mask;
+	uint32_t slot = text_hash(name, strlen(name)) & rules->bucket_mask;
 
-	while (rules->buckets[slot].name)
+	while (rules->bucket_slots[slot])
 		slot = (slot + 1) & rules->bucket_mask;
-	rules->buckets[slot] = *bucket;
+	rules->bucket_slots[slot] = number;
+}
+
+static uint32_t count_names(const struct index_build *build)
+{
+	uint32_t names = 0;
+
+	for (uint32_t i = 0; i < build->count; i++)
+		names += !i || strcmp(build->entries[i].name, build->entries[i - 1].name) != 0;
+	return names;
 }
 
 static int fill_buckets(struct rules *rules, struct index_build *build)
 {
-	uint32_t *orders = arena_alloc(&rules->arena, (build->count + 1) * sizeof(*orders));
+	struct arena *arena = &rules->arena;
+	uint32_t used = 0, number = 0, names;
 
-	while (rules->bucket_mask < build->count * 2)
-		rules->bucket_mask = rules->bucket_mask * 2 + 1;
-	rules->buckets =
-		arena_alloc(&rules->arena, (rules->bucket_mask + 1) * sizeof(*rules->buckets));
-	if (!orders || !rules->buckets)
-		return -ENOMEM;
-	memset(rules->buckets, 0, (rules->bucket_mask + 1) * sizeof(*rules->buckets));
 	if (build->count)
 		qsort(build->entries, build->count, sizeof(*build->entries), compare_entries);
+	names = count_names(build);
+	while (rules->bucket_mask < names * 2)
+		rules->bucket_mask = rules->bucket_mask * 2 + 1;
+	rules->bucket_orders = arena_alloc(arena, build->count * sizeof(*rules->bucket_orders));
+	rules->buckets = arena_alloc(arena, names * sizeof(*rules->buckets));
+	rules->bucket_slots = arena_alloc(arena, (rules->bucket_mask + 1) * sizeof(*rules->bucket_slots));
+	if (!rules->bucket_orders || !rules->buckets || !rules->bucket_slots)
+		return -ENOMEM;
+	memset(rules->bucket_slots, 0, (rules->bucket_mask + 1) * sizeof(*rules->bucket_slots));
 	for (uint32_t i = 0; i < build->count;) {
-		struct bucket bucket = {.name = build->entries[i].name, .orders = orders};
-		for (; i < build->count && !strcmp(build->entries[i].name, bucket.name); i++)
-			if (!bucket.count ||
-			    bucket.orders[bucket.count - 1] != build->entries[i].order)
-				orders[bucket.count++] = build->entries[i].order;
-		orders += bucket.count;
-		put_bucket(rules, &bucket);
+		struct bucket *bucket = &rules->buckets[number++];
+		*bucket = (struct bucket){.name = build->entries[i].name, .first = used};
+		for (; i < build->count && !strcmp(build->entries[i].name, bucket->name); i++)
+			if (used == bucket->first ||
+			    rules->bucket_orders[used - 1] != build->entries[i].order)
+				rules->bucket_orders[used++] = build->entries[i].order;
+		bucket->count = used - bucket->first;
+		put_bucket(rules, bucket->name, number);
 	}
 	return 0;
 }

@@ -195,10 +195,12 @@ bool rule_holds(const struct rules *rules, const struct rule *rule, const struct
 
 static const struct bucket *find_bucket(const struct rules *rules, const char *name)
 {
-	for (uint32_t i = text_hash(name, strlen(name)) & rules->bucket_mask;
-	     rules->buckets[i].name; i = (i + 1) & rules->bucket_mask)
-		if (!strcmp(rules->buckets[i].name, name))
-			return &rules->buckets[i];
+	for (uint32_t i = text_hash(name, strlen(name)) & rules->bucket_mask; rules->bucket_slots[i];
+	     i = (i + 1) & rules->bucket_mask) {
+		const struct bucket *bucket = &rules->buckets[rules->bucket_slots[i] - 1];
+		if (!strcmp(bucket->name, name))
+			return bucket;
+	}
 	return NULL;
 }
 
@@ -238,9 +240,11 @@ void candidates_begin(struct candidates *candidates, const struct rules *rules,
 			break;
 		globbed = find_globbed(candidates, rules, name, globbed);
 		bucket = find_bucket(rules, name);
-		if (bucket)
+		if (bucket) {
+			const uint32_t *orders = rules->bucket_orders + bucket->first;
 			candidates->lists[candidates->count++] =
-				(struct order_list){bucket->orders, bucket->orders + bucket->count};
+				(struct order_list){orders, orders + bucket->count};
+		}
 	}
 	if (globbed)
 		candidates->lists[candidates->count++] =

@@ -27,6 +27,7 @@ enum rules_origin { RULES_USER, RULES_PUSHED, RULES_SHIPPED };
 // One file being read; errors go to error as "file:line: reason; what to do" lines.
 struct reader {
 	struct rules *rules;
+	struct arena *nodes; // of the file's tree, and gone with it: texts that rules keep are not in it
 	const char *file; // as it is shown
 	enum rules_origin origin;
 	struct buf *error;
@@ -34,8 +35,8 @@ struct reader {
 	const char *engine; // of the engine whose tasks are being read
 };
 
-// Reads one document into the rules' arena. An empty file gives an empty map. -EINVAL (told),
-// -ENOMEM.
+// Reads one document: its nodes into reader->nodes, its texts into the rules' arena. An empty file
+// gives an empty map. -EINVAL (told), -ENOMEM.
 int rules_yaml_read(struct reader *reader, const char *text, size_t size,
 		    const struct node **ret_root);
 
@@ -225,8 +226,7 @@ struct name_globs {
 
 struct bucket {
 	const char *name;
-	uint32_t count;
-	const uint32_t *orders; // ascending
+	uint32_t first, count; // in bucket_orders, ascending
 };
 
 struct rules {
@@ -234,7 +234,9 @@ struct rules {
 	uint32_t count;
 	struct rule **rules; // by order
 	uint32_t bucket_mask;
+	uint32_t *bucket_slots; // by hash: the number of a bucket, from 1
 	struct bucket *buckets;
+	uint32_t *bucket_orders;
 	uint32_t loose_count; // rules with no program name to be found by
 	uint32_t *loose;
 	struct name_globs rule_globs, interpreter_globs;

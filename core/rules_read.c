@@ -8,7 +8,10 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { WORDS_MAX = 5000 };
+enum {
+	WORDS_MAX = 5000,
+	NODES_BLOCK = 256 * 1024, // so large that the C library gives it back to the kernel
+};
 
 struct node *node_find(const struct node *map, const char *key)
 {
@@ -18,10 +21,10 @@ struct node *node_find(const struct node *map, const char *key)
 	return NULL;
 }
 
-// Words of a text, or the texts of a list, as a list.
+// Words of a text, or the texts of a list, as a list, which lives as long as the tree.
 int node_split(struct reader *reader, const struct node *node, struct node **ret_list)
 {
-	struct arena *arena = &reader->rules->arena;
+	struct arena *arena = reader->nodes;
 	struct node *list = arena_alloc(arena, sizeof(*list)), **tail;
 
 	if (!list)
@@ -95,7 +98,10 @@ int words_read(struct reader *reader, const struct node *node, const struct word
 		uint32_t slot = text_hash(item->text, strlen(item->text)) & words->mask;
 		while (slots[slot] && strcmp(slots[slot], item->text))
 			slot = (slot + 1) & words->mask;
-		slots[slot] = item->text;
+		if (!slots[slot])
+			slots[slot] = arena_strndup(arena, item->text, strlen(item->text));
+		if (!slots[slot])
+			return -ENOMEM;
 	}
 	*ret_words = words;
 	list->children = wild;
@@ -267,7 +273,7 @@ static int read_section(struct reader *reader, const struct node *node)
 		node->key);
 }
 
-int rules_read_file(struct reader *reader, const char *text, size_t size)
+static int read_file(struct reader *reader, const char *text, size_t size)
 {
 	const struct node *root;
 	int error = rules_yaml_read(reader, text, size, &root);
@@ -283,5 +289,18 @@ int rules_read_file(struct reader *reader, const char *text, size_t size)
 			return one;
 		error = one ? one : error;
 	}
+	return error;
+}
+
+int rules_read_file(struct reader *reader, const char *text, size_t size)
+{
+	struct arena nodes;
+	int error;
+
+	arena_init(&nodes, NODES_BLOCK);
+	reader->nodes = &nodes;
+	error = read_file(reader, text, size);
+	reader->nodes = NULL;
+	arena_free(&nodes);
 	return error;
 }

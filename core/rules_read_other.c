@@ -211,8 +211,10 @@ static int read_endings(struct reader *reader, const struct node *node, struct e
 		if (item->kind != NODE_TEXT || !*item->text || has_wildcard(item->text))
 			return reader_error(reader, item->line,
 					    "an ending is plain text; for example .fastq.gz");
-		*ending = (struct ending){
-			.text = item->text, .length = strlen(item->text), .weight = weight++};
+		*ending = (struct ending){.length = strlen(item->text), .weight = weight++};
+		ending->text = arena_strndup(&reader->rules->arena, item->text, ending->length);
+		if (!ending->text)
+			return -ENOMEM;
 		*tail = ending;
 		tail = &ending->next;
 	}

@@ -175,9 +175,8 @@ int read_boundary(struct reader *reader, const struct node *node)
 static int catalogue_condition(struct reader *reader, const struct node *node,
 			       const struct node *also, const struct condition **ret_condition)
 {
-	struct arena *arena = &reader->rules->arena;
-	struct condition *condition = arena_alloc(arena, sizeof(*condition));
-	struct node *list = NULL, *name = arena_alloc(arena, sizeof(*name));
+	struct condition *condition = arena_alloc(&reader->rules->arena, sizeof(*condition));
+	struct node *list = NULL, *name = arena_alloc(reader->nodes, sizeof(*name));
 	int error = also ? node_split(reader, also, &list) : 0;
 
 	if (error)

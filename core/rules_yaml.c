@@ -85,10 +85,9 @@ static int add_node(struct build *build, struct node *node)
 static int add_text(struct build *build, const yaml_event_t *event, uint32_t line)
 {
 	struct level *level = &build->levels[build->depth];
-	struct arena *arena = &build->reader->rules->arena;
 	const char *value = (const char *)event->data.scalar.value;
 	size_t length = event->data.scalar.length;
-	const char *text = arena_strndup(arena, value, length);
+	const char *text = arena_strndup(&build->reader->rules->arena, value, length);
 	struct node *node;
 
 	if (!text)
@@ -97,7 +96,7 @@ static int add_text(struct build *build, const yaml_event_t *event, uint32_t lin
 		return reader_error(build->reader, line, "a text holds a NUL character; remove it");
 	if (level->parent && level->parent->kind == NODE_MAP && !level->key)
 		return check_key(build, text, line);
-	node = arena_alloc(arena, sizeof(*node));
+	node = arena_alloc(build->reader->nodes, sizeof(*node));
 	if (!node)
 		return -ENOMEM;
 	*node = (struct node){.kind = NODE_TEXT,
@@ -110,7 +109,7 @@ static int add_text(struct build *build, const yaml_event_t *event, uint32_t lin
 static int open_node(struct build *build, enum node_kind kind, uint32_t line)
 {
 	struct level *level = &build->levels[build->depth];
-	struct node *node = arena_alloc(&build->reader->rules->arena, sizeof(*node));
+	struct node *node = arena_alloc(build->reader->nodes, sizeof(*node));
 	int error;
 
 	if (!node)
@@ -216,7 +215,7 @@ int rules_yaml_read(struct reader *reader, const char *text, size_t size,
 			return done;
 	}
 	if (!root) {
-		root = arena_alloc(&reader->rules->arena, sizeof(*root));
+		root = arena_alloc(reader->nodes, sizeof(*root));
 		if (!root)
 			return -ENOMEM;
 		*root = (struct node){.kind = NODE_MAP, .line = 1};

@@ -309,6 +309,9 @@ static __always_inline void exit_memory(struct event_exit *event, struct task_st
 		event->peak_rss_bytes = peak;
 		event->anon_bytes = event->file_bytes = event->shmem_bytes = event->swap_bytes = 0;
 		event->flags |= PROC_EXIT_RSS_BOUND;
+		// From 6.2 on the kernel makes its high-water mark without the CPUs' shares.
+		if (!bpf_core_type_exists(struct mm_rss_stat___before_6_2))
+			event->flags |= PROC_EXIT_RSS_NEAR;
 		return;
 	}
 	event->flags |= cpu_count > SUMMED_CPUS_MAX ? PROC_EXIT_MM_READ | PROC_EXIT_RSS_NEAR : PROC_EXIT_MM_READ;

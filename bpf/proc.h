@@ -80,7 +80,7 @@ enum proc_exit_flag {
 	PROC_EXIT_OOM_VICTIM = 1 << 0, // signal->oom_mm was set
 	PROC_EXIT_MM_READ = 1 << 1, // memory figures were read from a living mm
 	PROC_EXIT_RSS_BOUND = 1 << 2, // peak_rss_bytes is an upper bound: an inherited maxrss may hide the truth
-	PROC_EXIT_RSS_NEAR = 1 << 4, // read with one CPU's share only: short by some pages for each other CPU it ran on
+	PROC_EXIT_RSS_NEAR = 1 << 4, // not with every CPU's share: short by some pages for each CPU it ran on
 	PROC_EXIT_THREADS_UNSURE = 1 << 3, // a thread's figures could not be kept: sums are lower bounds
 };
 

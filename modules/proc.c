@@ -242,13 +242,14 @@ static void peak_rss_set(struct process *process, const struct event_exit *event
 	} else if (event->maxrss_bytes > inherited) {
 		// It grew past what it was born with, so it is this process's own.
 		process->peak_rss_bytes = event->maxrss_bytes;
-		process->quality[FIGURE_MEMORY] = QUALITY_EXACT;
-	} else if (event->peak_rss_bytes) {
-		process->peak_rss_bytes = event->peak_rss_bytes;
+		process->quality[FIGURE_MEMORY] = event->flags & PROC_EXIT_RSS_NEAR ? QUALITY_ESTIMATED : QUALITY_EXACT;
+	} else if (event->peak_rss_bytes || event->maxrss_bytes) {
+		process->peak_rss_bytes = event->peak_rss_bytes ? event->peak_rss_bytes : event->maxrss_bytes;
 		process->quality[FIGURE_MEMORY] = QUALITY_ESTIMATED;
 	} else {
-		process->peak_rss_bytes = event->maxrss_bytes;
-		process->quality[FIGURE_MEMORY] = QUALITY_ESTIMATED;
+		// So little that it never left the CPUs' shares: the kernel cannot tell, and it is not 0.
+		process->peak_rss_bytes = UNKNOWN;
+		process->quality[FIGURE_MEMORY] = QUALITY_UNKNOWN;
 	}
 	process->image->peak_rss_bytes = process->peak_rss_bytes;
 }

@@ -4,7 +4,7 @@
 # configuration: the same hosts and proxies, another suite. So no host name stands in the repository,
 # apt's signatures hold, and the machine's own apt state stays as it is.
 #
-#   apt_setup DIR TYPE SUITE    TYPE deb or deb-src; writes DIR/apt.conf and fetches the signed index
+#   apt_setup DIR TYPE SUITE [ARCHITECTURE]    TYPE deb or deb-src; writes DIR/apt.conf and fetches the signed index
 #   apt_private DIR TOOL ARG... runs apt-get or apt-cache with it
 
 # Prints "URI main" or "URI security" for each Debian archive this machine is configured with.
@@ -29,7 +29,7 @@ apt_private() {
 }
 
 apt_setup() {
-	local dir=$1 type=$2 suite=$3 keyring='' f uri kind try
+	local dir=$1 type=$2 suite=$3 architecture=${4:-} keyring='' f uri kind try
 	mkdir -p "$dir"/{state/lists/partial,cache/archives/partial,sources,none}
 	dir=$(cd "$dir" && pwd)
 	for f in /usr/share/keyrings/debian-archive-keyring.pgp /usr/share/keyrings/debian-archive-keyring.gpg; do
@@ -68,6 +68,13 @@ apt_setup() {
 		Acquire::Languages "none";
 		Acquire::IndexTargets::deb::DEP-11::DefaultEnabled "false";
 		Acquire::Retries "3";
+	EOF
+	# Packages of another machine: none of this one's count as installed.
+	[ -z "$architecture" ] || cat >>"$dir/apt.conf" <<-EOF
+		#clear APT::Architectures;
+		APT::Architecture "$architecture";
+		APT::Architectures { "$architecture"; };
+		Dir::State::status "/dev/null";
 	EOF
 	# The network is not always there at the first try.
 	for try in 1 2 3; do

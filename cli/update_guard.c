@@ -267,15 +267,16 @@ static bool old_runs(struct guard *guard)
 	return false;
 }
 
-// Neither delivers: then it was not the new one's fault, and it may be tried again.
-static void acquit(struct guard *guard)
+// Neither delivers: then it was not the new one's fault, and it may be tried again. It is then not judged by what it
+// delivers, for the version before delivers nothing.
+static void acquit(struct guard *guard, uint64_t since_ns)
 {
 	CLEANUP(cleanup_close) int lock = -1;
 	struct update_state state;
 
 	for (int waited = 0; waited < NETWORK_S; waited++) {
 		ask(guard);
-		if (guard->answered && !guard->sample.stream_ill && guard->sample.stream_success_ns != UINT64_MAX)
+		if (guard->answered && trial_delivers(&guard->sample, since_ns))
 			return;
 		pause_s(1);
 	}
@@ -304,6 +305,7 @@ static void remove_bad(const char *library)
 
 static int give_back(struct guard *guard, bool network, const char *why)
 {
+	uint64_t since_ns = clock_real_ns();
 	struct update_state state;
 	int result = 0;
 
@@ -322,7 +324,7 @@ static int give_back(struct guard *guard, bool network, const char *why)
 		return EXIT_NO;
 	}
 	if (network)
-		acquit(guard);
+		acquit(guard, since_ns);
 	remove_bad(guard->library);
 	update_back_say("%s runs again", guard->trial.previous);
 	return EXIT_NO;

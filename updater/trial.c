@@ -43,6 +43,7 @@ int trial_sample_read(const char *text, size_t length, uint64_t at_ns, struct tr
 	yyjson_val *stream = yyjson_obj_get(root, "stream"), *handover = yyjson_obj_get(root, "handover");
 	const char *state = text_of(stream, "state");
 	struct trial_sample sample = {.at_ns = at_ns};
+	uint64_t error_ns;
 
 	if (strcmp(text_of(root, "kind"), "status") != 0 || !*text_of(root, "version")) {
 		yyjson_doc_free(doc);
@@ -58,8 +59,12 @@ int trial_sample_read(const char *text, size_t length, uint64_t at_ns, struct tr
 	sample.durable = number(spool, "durable");
 	sample.in_memory = yyjson_is_true(yyjson_obj_get(spool, "in_memory"));
 	sample.streams = yyjson_is_obj(stream);
-	sample.stream_ill = !strcmp(state, "retrying") || !strcmp(state, "dead") || !strcmp(state, "stopped");
 	sample.stream_success_ns = number(stream, "last_success_ns");
+	error_ns = number(stream, "last_error_ns");
+	// Between two failures it is sending, and no better.
+	sample.stream_ill = !strcmp(state, "retrying") || !strcmp(state, "dead") || !strcmp(state, "stopped") ||
+			    (error_ns != UINT64_MAX &&
+			     (sample.stream_success_ns == UINT64_MAX || sample.stream_success_ns < error_ns));
 	sample.hands_over = yyjson_is_obj(handover);
 	sample.handovers_failed = number(handover, "failed");
 	take_modules(yyjson_obj_get(root, "modules"), &sample);
@@ -122,6 +127,18 @@ static void add_cpu(struct trial_watch *watch, const struct trial_sample *sample
 	watch->cpu_at_ns = now_ns;
 }
 
+bool trial_delivers(const struct trial_sample *sample, uint64_t since_ns)
+{
+	return sample->streams && !sample->stream_ill && sample->stream_success_ns != UINT64_MAX &&
+	       sample->stream_success_ns > since_ns;
+}
+
+// Where the version before delivered nothing, nothing is asked of this one.
+static bool must_deliver(const struct trial_watch *watch)
+{
+	return watch->has_before && trial_delivers(&watch->before, 0);
+}
+
 void trial_watch_add(struct trial_watch *watch, const struct trial_sample *sample, uint64_t now_ns)
 {
 	bool progress;
@@ -138,7 +155,7 @@ void trial_watch_add(struct trial_watch *watch, const struct trial_sample *sampl
 	progress = watch->seen && sample->durable != UINT64_MAX && sample->durable > watch->latest.durable;
 	if (progress)
 		watch->durable_ns = now_ns;
-	since(&watch->stream_ill_ns, watch->before.streams && !watch->before.stream_ill && sample->stream_ill, now_ns);
+	since(&watch->stream_ill_ns, must_deliver(watch) && sample->stream_ill, now_ns);
 	since(&watch->in_memory_ns, sample->in_memory && !watch->before.in_memory, now_ns);
 	since(&watch->memory_ns,
 	      sample->memory_bytes != UINT64_MAX && sample->memory_bytes > memory_budget(watch), now_ns);
@@ -188,11 +205,6 @@ static bool is_busy(const struct trial_watch *watch)
 	       before->uptime_ns / S < before->durable * (TRIAL_STALLED_S / 4);
 }
 
-static bool must_deliver(const struct trial_watch *watch)
-{
-	return watch->before.streams && !watch->before.stream_ill && watch->before.stream_success_ns != UINT64_MAX;
-}
-
 // Of a host that has little to say, nothing can be expected so soon.
 static bool must_deliver_soon(const struct trial_watch *watch)
 {
@@ -227,9 +239,9 @@ static enum trial_verdict judge_running(const struct trial_watch *watch, uint64_
 		return fail(why, "the spool takes no records");
 	if (is_busy(watch) && over(watch->durable_ns, now_ns, TRIAL_STALLED_S))
 		return fail(why, "nothing new was recorded for %d s", TRIAL_STALLED_S);
-	*ret_network = true;
 	if (watch->before.streams && !latest->streams)
 		return fail(why, "it streams no more");
+	*ret_network = true;
 	if (over(watch->stream_ill_ns, now_ns, TRIAL_STREAM_S))
 		return fail(why, "nothing was delivered for %d s, and the version before did", TRIAL_STREAM_S);
 	if (must_deliver_soon(watch) && !has_delivered(watch) && over(watch->first_ns, now_ns, TRIAL_STREAM_S))

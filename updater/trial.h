@@ -36,7 +36,7 @@ struct trial_sample {
 	char modules[TRIAL_MODULES_MAX][TRIAL_NAME_SIZE]; // those that run
 	size_t module_count;
 	bool in_memory; // the spool takes no records
-	bool streams, stream_ill; // there is a stream; it is retrying, dead or stopped
+	bool streams, stream_ill; // there is a stream; it is retrying, dead or stopped, or its latest request failed
 	uint64_t stream_success_ns; // Unix time of the last acknowledgement
 	uint64_t time_ns; // Unix time of the snapshot
 	bool hands_over; // it would, when it is asked
@@ -64,6 +64,9 @@ void trial_watch_begin(struct trial_watch *watch, const struct update_trial *tri
 		       uint64_t now_ns);
 // sample NULL: there was no answer.
 void trial_watch_add(struct trial_watch *watch, const struct trial_sample *sample, uint64_t now_ns);
+
+// Something was acknowledged after since_ns (Unix time), and nothing failed since.
+bool trial_delivers(const struct trial_sample *sample, uint64_t since_ns);
 
 enum trial_verdict { TRIAL_GOING, TRIAL_HELD, TRIAL_FAILED };
 

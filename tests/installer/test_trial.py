@@ -101,6 +101,25 @@ def test_what_the_timer_starts(machine, site):
     assert machine.status()["pid"] == before
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("machine", ["none"], indirect=True)
+def test_the_network_is_not_the_fault_of_a_version(machine, site):
+    """It goes while one is on trial: the one before comes back, and when that delivers nothing either, the new one is not held to be bad. It is
+    then taken again, and not judged by what nobody delivers."""
+    version = site.bundle("good")
+    applying = machine.popen("tracer", "update", "--bundle", "/srv/good.bundle", "--apply")
+    machine.until(lambda: machine.status().get("version") == version and machine.status()["stream"]["last_success_ns"])
+    machine.sh("pkill -KILL -f '^./tracer datalake'")
+    said = applying.communicate(timeout=240)[0]
+    assert "nothing was delivered" in said and f"{VERSION} delivers nothing either: {version} is not held to be bad" in said, said
+    assert machine.status()["version"] == VERSION and machine.status()["stream"]["state"] != "idle"
+    state = machine.state()
+    assert state["bad"] == [] and state["trial"] is None and state["last"]["outcome"] == "rolled back"
+    machine.popen("tracer", "update", "--bundle", "/srv/good.bundle", "--apply")
+    machine.until(lambda: machine.status().get("version") == version and machine.status()["uptime_ns"] > 100e9, 240)
+    assert machine.state()["trial"]["version"] == version and machine.state()["bad"] == []
+
+
 RESTART = {"systemd": ("systemctl", "restart", "tracer"), "openrc": ("rc-service", "tracer", "restart"),
            "none": ("/usr/local/lib/tracer/supervise", "restart")}
 

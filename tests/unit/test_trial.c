@@ -122,7 +122,7 @@ static enum trial_verdict run(enum fault fault, bool with_before, unsigned *ret_
 	}
 	*ret_at = at - 1;
 	if (verdict == TRIAL_FAILED)
-		assert_int_equal(network, fault == STREAM || fault == UNHEARD || fault == NO_STREAM);
+		assert_int_equal(network, fault == STREAM || fault == UNHEARD);
 	return verdict;
 }
 
@@ -176,24 +176,58 @@ static void test_what_holds(void **state)
 // Offline is offline before and after: what is durable on disk is enough.
 static void test_offline(void **state)
 {
-	struct trial_sample before = sample_of("1");
-	enum trial_verdict verdict = TRIAL_GOING;
+	struct trial_sample ill = sample_of("1"), unheard = sample_of("1"), none = sample_of("1");
+	const struct trial_sample *const befores[] = {&ill, &unheard, &none};
 	char why[UPDATE_REASON_SIZE] = "";
 	struct trial_watch watch;
 	bool network;
 
 	(void)state;
-	before.stream_ill = true;
-	trial_watch_begin(&watch, &trial, &before, BEGAN);
-	for (unsigned at = 0; verdict == TRIAL_GOING && at < 1000; at++) {
-		struct trial_sample sample = sample_at(UNHEARD, at);
+	ill.stream_ill = true;
+	unheard.stream_success_ns = UINT64_MAX;
+	none.streams = false;
+	for (size_t i = 0; i < sizeof(befores) / sizeof(befores[0]); i++) {
+		enum trial_verdict verdict = TRIAL_GOING;
 
-		sample.stream_ill = true;
-		trial_watch_add(&watch, &sample, BEGAN + at * S);
-		verdict = trial_judge(&watch, BEGAN + at * S, &network, why);
+		trial_watch_begin(&watch, &trial, befores[i], BEGAN);
+		for (unsigned at = 0; verdict == TRIAL_GOING && at < 1000; at++) {
+			struct trial_sample sample = sample_at(UNHEARD, at);
+
+			sample.stream_ill = true;
+			trial_watch_add(&watch, &sample, BEGAN + at * S);
+			verdict = trial_judge(&watch, BEGAN + at * S, &network, why);
+		}
+		if (verdict != TRIAL_HELD)
+			fail_msg("%zu: %s", i, why);
 	}
-	if (verdict != TRIAL_HELD)
-		fail_msg("%s", why);
+}
+
+// Whether the old one delivers, once it is back, decides what is remembered of the new one.
+static void test_delivering(void **state)
+{
+	static const struct {
+		const char *stream;
+		bool ill, delivers;
+	} cases[] = {
+		{"{\"state\":\"idle\",\"last_success_ns\":20,\"last_error_ns\":null}", false, true},
+		{"{\"state\":\"sending\",\"last_success_ns\":20,\"last_error_ns\":19}", false, true},
+		{"{\"state\":\"idle\",\"last_success_ns\":10,\"last_error_ns\":null}", false, false}, // of before
+		{"{\"state\":\"sending\",\"last_success_ns\":null,\"last_error_ns\":null}", false, false},
+		{"{\"state\":\"sending\",\"last_success_ns\":20,\"last_error_ns\":21}", true, false}, // tries again
+		{"{\"state\":\"sending\",\"last_success_ns\":null,\"last_error_ns\":9}", true, false},
+		{"{\"state\":\"retrying\",\"last_success_ns\":20,\"last_error_ns\":19}", true, false},
+		{"null", false, false},
+	};
+	struct trial_sample sample;
+	char text[256];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		snprintf(text, sizeof(text), "{\"kind\":\"status\",\"version\":\"1\",\"stream\":%s}", cases[i].stream);
+		assert_int_equal(trial_sample_read(text, strlen(text), 1, &sample), 0);
+		if (sample.stream_ill != cases[i].ill || trial_delivers(&sample, 10) != cases[i].delivers)
+			fail_msg("%s", cases[i].stream);
+	}
 }
 
 // A guard that comes late, after another was killed, looks for a while before it says anything good.
@@ -275,7 +309,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_what_fails_it), cmocka_unit_test(test_what_holds),
 		cmocka_unit_test(test_offline),	      cmocka_unit_test(test_a_late_guard_looks_first),
-		cmocka_unit_test(test_starts),	      cmocka_unit_test(test_reading),
+		cmocka_unit_test(test_delivering),    cmocka_unit_test(test_starts),
+		cmocka_unit_test(test_reading),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

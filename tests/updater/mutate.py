@@ -21,12 +21,17 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 TESTS = ("test_update", "test_update_form")
 SOURCES = ("updater/canonical", "updater/metadata", "updater/signature", "updater/client", "updater/delegation", "updater/target",
            "core/base/buf", "core/base/fs")
-FLAGS = "-std=gnu11 -O0 -w -fsanitize=address -D_GNU_SOURCE -I. -Itests/unit -isystem build/deps/host/include".split()
+# Of these the whole program is linked, with what is changed in front of it: they need the network's libraries.
+WHOLE = {"update_target": ("cli/update_target", "test_update_target"), "fetch": ("updater/fetch", "test_update_fetch")}
+FLAGS = "-std=gnu11 -O0 -w -ftrivial-auto-var-init=zero -fsanitize=address -D_GNU_SOURCE -I. -Itests/unit -isystem build/deps/host/include".split()
+WHOLE_LIBS = ["build/asan/libtracer.a", *(f"build/deps/host/lib/lib{name}.a" for name in (
+    "curl", "mbedtls", "mbedx509", "mbedcrypto", "sqlite3", "llhttp", "deflate", "yaml", "bpf", "elf", "z", "sodium", "yyjson")), "-lcmocka", "-lm"]
 LIBS = ["build/deps/host/lib/libsodium.a", "build/deps/host/lib/libyyjson.a", "-lcmocka"]
 
 ATTACKS = ("arbitrary install", "endless data", "extraneous dependencies", "fast-forward", "freeze", "malicious mirror", "mix-and-match",
            "rollback", "key compromise", "wrong software")
 C, D, M, S, T, J = "client", "delegation", "metadata", "signature", "target", "canonical"
+F, W = "fetch", "update_target"
 
 # Attack or "" for what guards the form, file, what stands there (once), what is put in its place.
 MUTATIONS = [
@@ -144,11 +149,67 @@ MUTATIONS = [
     ("", D, "\t\tif (any_matches(search, role))\n\t\t\tresult = wait_add", "\t\tif (1)\n\t\t\tresult = wait_add"),
     ("", T, "if (*text && (*text != '-' || !text[1]))", "if (0)"),
     ("", T, ' || strspn(text, "0123456789") > 9', ""),
+    # The way to the disk.
+    ("arbitrary install", W, "result = tuf_check_end(&staging->check);\n\treturn result < 0 ?", "return 0 ?"),
+    ("arbitrary install", W, "int result = tuf_check_begin(target->length, target->hashes, &staging->check);\n\n\tif (result < 0)",
+     "int result = tuf_check_begin(target->length, target->hashes, &staging->check);\n\n\tif (0)"),
+    ("arbitrary install", W, "if (result < 0)\n\t\treturn result;\n\tresult = tuf_check_end", "result = tuf_check_end"),
+    ("arbitrary install", W, " ||\n\t    tuf_check_begin(target->length, target->hashes, &check) < 0)",
+     " ||\n\t    (tuf_check_begin(target->length, target->hashes, &check), 0))"),
+    ("arbitrary install", W, "return got == 0 && tuf_check_end(&check) == 0;", "return got == 0;"),
+    ("arbitrary install", W, "if (tuf_check_add(&check, data, (size_t)got) < 0)\n\t\t\treturn false;", "tuf_check_add(&check, data, (size_t)got);"),
+    ("arbitrary install", W, "O_RDONLY | O_NOFOLLOW", "O_RDONLY"),
+    ("arbitrary install", W, " || !S_ISREG(info.st_mode)", ""),
+    ("arbitrary install", W, "*ret_was_there = is_there(file, target);", "*ret_was_there = access(file, F_OK) == 0;"),
+    ("endless data", W, "if (result < 0)\n\t\treturn result;\n\tstaging->write_error", "staging->write_error"),
+    ("endless data", W, "target->length, on_bytes", "UINT64_MAX, on_bytes"),
+    ("", W, "| O_NONBLOCK", ""),
+    ("", W, "return staging->write_error;", "return 0;"),
+    ("", W, "if (staging->write_error < 0)", "if (0)"),
+    ("", W, "if (result == -ENOENT)", "if (0)"),
+    ("", W, "if (result == -EFBIG)", "if (0)"),
+    ("", W, " || staging->write_error == -EDQUOT", ""),
+    ("", W, "if (result < 0)\n\t\treturn tuf_fail(why, result, \"%s: the name is too long\", path);\n\treturn fill", "return fill"),
+    ("", W, "result < 0 || (size_t)snprintf(file", "(size_t)snprintf(file"),
+    ("", W, ' ||\n\t    (size_t)snprintf(part, sizeof(part), "%s/.part.XXXXXX", directory) >= sizeof(part))',
+     ' || snprintf(part, sizeof(part), "%s/.part.XXXXXX", directory) < 0)'),
+    ("", W, "if (fd < 0)\n\t\treturn tuf_fail(why, -errno", "if (0)\n\t\treturn tuf_fail(why, -errno"),
+    ("", W, "fchmod(fd, 0644) < 0 || ", "(fchmod(fd, 0644), 0) || "),
+    ("", W, " || fsync(fd) < 0", ""),
+    ("", W, "if (result == 0 && rename(part, file) < 0)", "if (result == 0 && rename(part, file) < 0 && 0)"),
+    ("", W, "unlink(part);", ";"),
+    # The child with the network, and what is taken from it.
+    ("endless data", F, "if (length > transfer->max - transfer->got)", "if (0)"),
+    ("endless data", F, "transfer->got += length;", ""),
+    ("endless data", F, "|| (uint64_t)length > max - taken)", ")"),
+    ("endless data", F, "taken += (uint64_t)length;", ""),
+    ("malicious mirror", F, "if (fetch->answer.kind != FETCH_PIECE ||", "if ("),
+    ("malicious mirror", F, "answer->result > 0 || ", ""),
+    ("malicious mirror", F, " || answer->result < -4095", ""),
+    ("malicious mirror", F, "got < (ssize_t)ANSWER_HEAD ? -EPIPE : got - (ssize_t)ANSWER_HEAD", "got < (ssize_t)ANSWER_HEAD ? 0 : got - (ssize_t)ANSWER_HEAD"),
+    ("malicious mirror", F, "if (length < 0)\n\t\t\treturn break_off(fetch, (int)length);", ""),
+    ("malicious mirror", F, "fetch->broken = true;", ""),
+    ("malicious mirror", F, "kill(fetch->child, SIGKILL);\n\treturn result;", "return result;"),
+    ("malicious mirror", F, "if (result < 0) {\n\t\t\tsnprintf(why", "if (0) {\n\t\t\tsnprintf(why"),
+    ("malicious mirror", F, 'curl_easy_setopt(curl, CURLOPT_REDIR_PROTOCOLS_STR, "https");', ""),
+    ("malicious mirror", F, "curl_easy_setopt(curl, CURLOPT_PATH_AS_IS, 1L);", ""),
+    ("malicious mirror", F, "curl_easy_setopt(curl, CURLOPT_FAILONERROR, 1L);", ""),
+    ("", F, "if (transfer->too_long)\n\t\treturn -EFBIG;", ""),
+    ("", F, "(status == 404 || status == 403)", "status == 404"),
+    ("", F, "code == CURLE_HTTP_RETURNED_ERROR && (status == 404 || status == 403)", "code == CURLE_HTTP_RETURNED_ERROR"),
+    ("", F, ">= sizeof(request.url)) {", "< 0) {"),
+    ("", F, "(void)prctl(PR_CAPBSET_DROP, capability, 0, 0, 0);", ";"),
+    ("", F, "setgroups(0, NULL) < 0 || ", ""),
+    ("", F, "setresgid(options->gid, options->gid, options->gid) < 0 ||", ""),
+    ("", F, " ||\n\t     setresuid(options->uid, options->uid, options->uid) < 0)", ")"),
+    ("", F, "result = privs_drop(&nothing);", "result = 0;"),
+    ("", F, "result = privs_seccomp(PRIVS_FETCH);", "result = 0;"),
+    ("", F, "close(other);", ";"),
 ]
 
 
-def compile(source, out):
-    done = subprocess.run(["gcc", *FLAGS, "-c", source, "-o", out], cwd=ROOT, capture_output=True, text=True)
+def compile(source, out, *first):
+    done = subprocess.run(["gcc", *first, *FLAGS, "-c", source, "-o", out], cwd=ROOT, capture_output=True, text=True)
     return done.stderr
 
 
@@ -163,30 +224,57 @@ def objects(folder):
     return places
 
 
+def run(program):
+    """Which test fails; None: none does."""
+    try:
+        done = subprocess.run([program], capture_output=True, text=True, timeout=60, env={**os.environ, "ASAN_OPTIONS": "detect_leaks=0"})
+        output, failed = done.stdout + done.stderr, done.returncode != 0
+    except subprocess.TimeoutExpired:
+        output, failed = "it did not end", True
+    program.unlink()
+    found = re.search(r"\[  FAILED  \] (\w+)", output)
+    last = output.strip().splitlines()[-1][:80] if output.strip() else "crash"
+    return None if not failed else found.group(1) if found else last
+
+
+def link(folder, test, parts, number):
+    program = folder / f"{test}.{number}"
+    libs = LIBS if test in TESTS else WHOLE_LIBS
+    subprocess.run(["gcc", "-fsanitize=address,undefined", *parts, *libs, "-o", program], cwd=ROOT, check=True)
+    return program
+
+
 def noticed(folder, places, changed, number):
-    """Which test fails with these objects; None: none does."""
     for test in TESTS:
-        program = folder / f"{test}.{number}"
-        parts = [changed.get(name, places[name]) for name in SOURCES]
-        subprocess.run(["gcc", "-fsanitize=address", places[test], *parts, *LIBS, "-o", program], cwd=ROOT, check=True)
-        try:
-            done = subprocess.run([program], capture_output=True, text=True, timeout=60, env={**os.environ, "ASAN_OPTIONS": "detect_leaks=0"})
-            output, failed = done.stdout + done.stderr, done.returncode != 0
-        except subprocess.TimeoutExpired:
-            output, failed = "it did not end", True
-        program.unlink()
+        failed = run(link(folder, test, [places[test], *(changed.get(name, places[name]) for name in SOURCES)], number))
         if failed:
-            found = re.search(r"\[  FAILED  \] (\w+)", output)
-            return found.group(1) if found else f"{test}: {output.strip().splitlines()[-1][:80] if output.strip() else 'crash'}"
+            return failed if failed.startswith("test_") else f"{test}: {failed}"
     return None
+
+
+def attempt_whole(folder, stem, text, number):
+    """The test includes the file that is changed, or is linked with it in front of the program."""
+    name, test = WHOLE[stem]
+    place = folder / str(number)
+    (place / name).parent.mkdir(parents=True)
+    (place / f"{name}.c").write_text(text)
+    parts = [place / "test.o"] if stem == "fetch" else [place / "test.o", place / "changed.o"]
+    error = compile(f"tests/unit/{test}.c", parts[0], f"-I{place}")
+    if not error and stem != "fetch":
+        error = compile(place / f"{name}.c", parts[1])
+    if error:
+        return "does not compile: " + error.strip().splitlines()[0]
+    return run(link(folder, test, parts, number)) or ""
 
 
 def attempt(folder, places, number):
     _, stem, old, new = MUTATIONS[number]
-    name = f"updater/{stem}"
+    name = WHOLE[stem][0] if stem in WHOLE else f"updater/{stem}"
     text = (ROOT / f"{name}.c").read_text()
     if text.count(old) != 1:
         return f"stands {text.count(old)} times in {name}.c"
+    if stem in WHOLE:
+        return attempt_whole(folder, stem, text.replace(old, new), number)
     source = folder / f"{number}.c"
     source.write_text(text.replace(old, new))
     error = compile(source, folder / f"{number}.o")
@@ -213,7 +301,11 @@ def main():
                 print(f"{mutation[0] or 'form':24} {mutation[1]}.c: {' '.join(mutation[2].split())}")
         else:
             places = objects(folder)
-            untouched = noticed(folder, places, {}, "as-it-is")
+            if any(MUTATIONS[number][1] in WHOLE for number in numbers):
+                subprocess.run(["make", "-s", *(f"build/asan/unit/{test}" for _, test in WHOLE.values())], cwd=ROOT, check=True)
+            untouched = noticed(folder, places, {}, "as-it-is") or next(filter(None, (
+                attempt_whole(folder, stem, (ROOT / f"{name}.c").read_text(), f"as-it-is-{stem}") for stem, (name, _) in WHOLE.items()
+                if any(MUTATIONS[number][1] == stem for number in numbers))), None)
             if untouched:
                 sys.exit(f"the tests fail without a mutation: {untouched}")
             results = pool.map(lambda number: attempt(folder, places, number), numbers)

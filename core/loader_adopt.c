@@ -193,6 +193,7 @@ static void map_merge(const struct bpf_map *map, int old_fd)
 	}
 }
 
+// Not proc's partings: a process that has none ends all the same, with the CPU time of its exit record as an estimate.
 void loader_maps_merge(struct loader *loader, const struct handover_offer *offer)
 {
 	static const char *const carried[] = { "thread_sums", "filter_processes", "mem_stalls", "stalls_open" };

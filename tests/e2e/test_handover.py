@@ -288,3 +288,27 @@ def test_an_image_that_cannot_take_over_changes_nothing(place):
     records = place.records()
     check_storm(truths, records)
     assert not losses(records), losses(records)[:5]
+
+
+@pytest.mark.parametrize("source", ["events", "proc"])
+def test_without_bpf_one_image_ends_and_the_next_begins(place, source):
+    """Nothing is in the kernel that could change hands: the pid stays, what lives across it and what ran before and after is there once."""
+    place.image("old", VERSION)
+    place.image("new", OTHER_VERSION)
+    place.start("old", "--source", source)
+    before = place.status()
+    across = subprocess.Popen(["sh", "-c", "read line; : marker across"], stdin=subprocess.PIPE)
+    # Long enough to be seen by who looks from time to time, on a busy machine too.
+    subprocess.run(["sh", "-c", "sleep 1; : marker before"], check=True)
+    place.point("new")
+    os.kill(place.process.pid, signal.SIGUSR2)
+    status = place.wait(lambda status: status["version"] == OTHER_VERSION)
+    assert status["pid"] == place.process.pid and status["collector_pid"] != before["collector_pid"]
+    assert status["source"] == source and status["spool"]["balanced"]
+    subprocess.run(["sh", "-c", "sleep 1; : marker after"], check=True)
+    across.communicate(b"now\n")
+    place.stop()
+    markers = collections.Counter(record["args"][2].split(": ")[1] for record in place.records()
+                                  if record["kind"] == "process" and record.get("args") and ": marker " in record["args"][-1])
+    assert markers == {f"marker {word}": 1 for word in ("across", "before", "after")}
+    assert subprocess.run([BINARY, "spool", "fsck", place.spool], capture_output=True, check=False).returncode == 0

@@ -128,6 +128,7 @@ struct collect {
 	struct stream *stream; // NULL: nothing is delivered
 	char stream_why[STREAM_WHY_SIZE];
 	struct collect_status status;
+	struct collect_rules rules;
 	struct collect_handover handover;
 	uint64_t start_boot_ns;
 };
@@ -213,13 +214,32 @@ static void on_handover(void *context, const struct signalfd_siginfo *info)
 	collect_handover_request(&((struct collect *)context)->handover);
 }
 
+// result and why: as of agent_new() and agent_reload().
+static void rules_note(struct collect *collect, int result, const struct buf *why)
+{
+	const char *pushed = collect->options.rules_pushed;
+	struct collect_rules *rules = &collect->rules;
+
+	snprintf(rules->why, sizeof(rules->why), "%.*s", why->data ? (int)strcspn(why->data, "\n") : 0,
+		 why->data ? why->data : "");
+	rules->failed += result < 0;
+	rules->failed_own += result == -EINVAL; // the pushed ones were left out by then
+	if (result < 0)
+		return;
+	rules->pushed = *pushed && access(pushed, F_OK) == 0;
+	rules->left_out = why->length > 0;
+}
+
 static void on_reload(void *context, const struct signalfd_siginfo *info)
 {
 	CLEANUP(buf_free) struct buf why = BUF_INIT;
 	struct collect *collect = context;
+	int result = agent_reload(collect->agent, &why);
 
 	(void)info;
-	if (agent_reload(collect->agent, &why) < 0)
+	collect->rules.reloads++;
+	rules_note(collect, result, &why);
+	if (result < 0)
 		log_error("rules not reloaded, the old ones stay: %s", why.data ? why.data : "out of memory");
 	else if (why.length)
 		log_warn("rules reloaded; pushed ones: %s", why.data);
@@ -343,6 +363,8 @@ static int agent_open(struct collect *collect)
 		fprintf(stderr, "tracer collect: %s\n", why.data ? why.data : strerror(-result));
 	else if (why.length)
 		log_warn("pushed rules: %s", why.data);
+	if (result == 0)
+		rules_note(collect, 0, &why);
 	if (result < 0)
 		collect_handover_refuse(&collect->handover, why.data ? why.data : strerror(-result));
 	if (result == -EINVAL)
@@ -562,6 +584,7 @@ static int collect_open(struct collect *collect)
 							   .fallback = collect->fallback,
 							   .without_bpf = collect->without_bpf,
 							   .handover = &collect->handover,
+							   .rules = &collect->rules,
 							   .start_boot_ns = collect->start_boot_ns };
 		collect_status_open(&collect->status, collect->options.status_socket,
 				    collect->options.status_processes_socket, collect->options.status_group);

@@ -205,6 +205,18 @@ static void status_put_source(const struct collect_status *status, struct json *
 	json_close_array(json);
 }
 
+static void status_put_rules(const struct collect_rules *rules, struct json *json)
+{
+	json_key(json, "rules");
+	json_open_object(json);
+	json_put_string(json, "pushed", !rules->pushed ? NULL : rules->left_out ? "left out" : "in use");
+	json_put_u64(json, "reloads", rules->reloads);
+	json_put_u64(json, "failed", rules->failed);
+	json_put_u64(json, "failed_own", rules->failed_own);
+	json_put_string(json, "why", rules->why[0] ? rules->why : NULL);
+	json_close_object(json);
+}
+
 static void status_fill(void *context, struct buf *out)
 {
 	const struct collect_status *status = context;
@@ -217,6 +229,7 @@ static void status_fill(void *context, struct buf *out)
 	status_put_service(status, &json);
 	collect_handover_write(status->handover, &json);
 	status_put_source(status, &json);
+	status_put_rules(status->rules, &json);
 	agent_status(status->agent, &json);
 	status_put_spool(status->spool, &json);
 	status_put_stream(status, &json);

@@ -2,6 +2,7 @@
 // What the running collector tells to whoever connects: its state, and the living processes.
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct agent;
@@ -10,6 +11,14 @@ struct loop;
 struct spool;
 struct status_server;
 struct stream;
+
+// What became of the rules when they were last read.
+struct collect_rules {
+	bool pushed, left_out; // there is a file of pushed ones; it is bad
+	uint64_t reloads; // tried since the process began
+	uint64_t failed, failed_own; // of these: the old ones stayed, of failed_own for the host's own files
+	char why[200]; // of what was left out, else of the last failure
+};
 
 struct collect_status {
 	// Set by the caller, borrowed.
@@ -22,6 +31,7 @@ struct collect_status {
 	const char *without_bpf; // why not; "": it was not asked for
 	uint64_t start_boot_ns;
 	const struct collect_handover *handover;
+	const struct collect_rules *rules;
 	// Own.
 	struct status_server *state, *processes;
 };

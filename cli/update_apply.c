@@ -93,10 +93,14 @@ static int note(struct update *update, const struct update_pick *pick, struct up
 	int result = 0;
 
 	snprintf(name, sizeof(name), "%s%s", pick->policy.prefix, pick->version);
-	if (!pick->rules)
-		result = update_state_begin_trial(state, pick->version, pick->current, sha256_of(pick),
-						  TRIAL_PERIOD_S);
-	update_state_set_last(state, "apply", pick->rules ? "installed" : "on trial", name, "", time(NULL));
+	if (pick->rules && (size_t)snprintf(state->rules_folder, sizeof(state->rules_folder), "%s",
+					    update->rule_versions.path) >= sizeof(state->rules_folder))
+		result = -ENAMETOOLONG;
+	if (result == 0)
+		result = update_trial_begin(pick->rules ? &state->rules_trial : &state->trial, pick->version,
+					    pick->current, sha256_of(pick),
+					    pick->rules ? TRIAL_RULES_S : TRIAL_PERIOD_S);
+	update_state_set_last(state, "apply", "on trial", name, "", time(NULL));
 	return result < 0 ? result : update_state_write(update->directory, state);
 }
 
@@ -138,22 +142,31 @@ static void remember_bad(struct update *update, const struct update_pick *pick, 
 	(void)update_state_write(update->directory, &state);
 }
 
-static bool on_trial(const struct update_pick *pick)
+// One trial at a time: else nobody could say which of the two a fault is of. NULL: none is on.
+static const struct update_trial *on_trial(const struct update_pick *pick)
 {
-	return !pick->rules && pick->state.trial.on && strcmp(pick->state.trial.version, pick->current) == 0;
+	const struct update_trial *own = pick->rules ? &pick->state.rules_trial : &pick->state.trial;
+	const struct update_trial *other = pick->rules ? &pick->state.trial : &pick->state.rules_trial;
+
+	if (own->on && strcmp(own->version, pick->current) == 0)
+		return own;
+	return other->on && other->starts > 0 ? other : NULL;
 }
 
 // What stands in the way whatever there is to install. EXIT_OK: nothing.
 static int may_install(const struct update_pick *pick)
 {
+	const struct update_trial *trial = on_trial(pick);
+	bool rules = trial == &pick->state.rules_trial;
 	char why[VERSIONS_WHY_SIZE];
 
 	if (pick->state.hold) {
 		snprintf(why, sizeof(why), "%s is held by --hold; --unhold ends that", pick->current);
 		return update_refuse(-ECANCELED, why);
 	}
-	if (on_trial(pick)) {
-		snprintf(why, sizeof(why), "%s is on trial still; wait for its end, or say --rollback", pick->current);
+	if (trial) {
+		snprintf(why, sizeof(why), "%s%s is on trial still; wait for its end, or say --rollback%s",
+			 rules ? "rules-" : "", trial->version, rules ? " --rules" : "");
 		return update_refuse(-EBUSY, why);
 	}
 	if (versions_name_fine(pick->version) < 0 || !*sha256_of(pick) ||
@@ -178,7 +191,7 @@ static int install(struct update *update, bool rules)
 			update_say_nothing_newer(update, &pick);
 		return EXIT_OK;
 	}
-	if (update->automatic && (pick.state.hold || on_trial(&pick)))
+	if (update->automatic && (pick.state.hold || on_trial(&pick) != NULL))
 		return EXIT_OK; // the next run of the timer asks again
 	code = may_install(&pick);
 	if (code != EXIT_OK)
@@ -197,21 +210,38 @@ static int install(struct update *update, bool rules)
 	return EXIT_OK;
 }
 
-// The two do not wait for each other: what is wrong with one is no reason against the other.
+// What both pointers name, for a look before and after; "" for what is not open or names nothing.
+struct pointers {
+	char program[VERSIONS_NAME_SIZE], rules[VERSIONS_NAME_SIZE];
+};
+
+static struct pointers look(const struct update *update)
+{
+	struct pointers pointers = {.program = ""};
+
+	if (update->versions.fd >= 0)
+		(void)versions_named(&update->versions, VERSIONS_CURRENT, pointers.program);
+	if (update->rule_versions.fd >= 0)
+		(void)versions_named(&update->rule_versions, VERSIONS_CURRENT, pointers.rules);
+	return pointers;
+}
+
+// What is wrong with one is no reason against the other; but only one at a time is on trial.
 static int work(struct update *update)
 {
+	struct pointers before = look(update), after;
 	int code = update_start(update), result, other = EXIT_OK;
 
 	if (code == EXIT_OK) {
 		result = tuf_refresh(&update->client);
-		if (result < 0) {
+		if (result < 0)
 			code = update_refuse(result, update->client.why);
-		} else {
-			if (*update->options.rules_folder)
-				other = install(update, true);
-			code = update->rules ? EXIT_OK : install(update, false);
-		}
 	}
+	if (code == EXIT_OK && *update->options.rules_folder)
+		other = install(update, true);
+	after = look(update);
+	if (code == EXIT_OK && !update->rules && strcmp(before.rules, after.rules) == 0)
+		code = install(update, false);
 	update_end(update);
 	return code != EXIT_OK ? code : other;
 }
@@ -260,22 +290,6 @@ static void close_versions(struct update *update)
 	versions_close(&update->rule_versions);
 }
 
-// What both pointers name, for a look before and after; "" for what is not open or names nothing.
-struct pointers {
-	char program[VERSIONS_NAME_SIZE], rules[VERSIONS_NAME_SIZE];
-};
-
-static struct pointers look(const struct update *update)
-{
-	struct pointers pointers = {.program = ""};
-
-	if (update->versions.fd >= 0)
-		(void)versions_named(&update->versions, VERSIONS_CURRENT, pointers.program);
-	if (update->rule_versions.fd >= 0)
-		(void)versions_named(&update->rule_versions, VERSIONS_CURRENT, pointers.rules);
-	return pointers;
-}
-
 static int run_worker(struct update *update)
 {
 	pid_t parent = getpid(), worker;
@@ -307,19 +321,13 @@ static bool in_window(const struct update *update)
 	return localtime_r(&now, &local) && rollout_window_open(&update->window, &local);
 }
 
-int update_apply(struct update *update)
+// *ret_rules: new rules came, and the program was not looked at.
+static int apply_once(struct update *update, bool *ret_rules)
 {
 	struct pointers before, after;
-	int code, guarded;
+	int code = open_versions(update), guarded = EXIT_OK;
 
-	if (update->automatic) {
-		if (!in_window(update))
-			return EXIT_OK;
-		sleep((unsigned)rollout_jitter_s(update->host_id, update->options.jitter_ns / 1000000000));
-		if (!in_window(update))
-			return EXIT_OK;
-	}
-	code = open_versions(update);
+	*ret_rules = false;
 	if (code != EXIT_OK) {
 		close_versions(update);
 		return code;
@@ -329,13 +337,32 @@ int update_apply(struct update *update)
 	code = run_worker(update);
 	after = look(update);
 	close_versions(update);
-	if (strcmp(before.rules, after.rules) != 0)
-		update_rules_reload();
-	if (strcmp(before.program, after.program) == 0)
-		return code;
+	*ret_rules = strcmp(before.rules, after.rules) != 0;
 	// Whatever else went wrong: what was switched to is on trial.
-	guarded = update_guard(update->library, update->directory);
+	if (*ret_rules)
+		guarded = update_guard_rules(update->library, update->directory);
+	else if (strcmp(before.program, after.program) != 0)
+		guarded = update_guard(update->library, update->directory);
 	return code != EXIT_OK ? code : guarded;
+}
+
+int update_apply(struct update *update)
+{
+	bool rules, again;
+	int code, other;
+
+	if (update->automatic) {
+		if (!in_window(update))
+			return EXIT_OK;
+		sleep((unsigned)rollout_jitter_s(update->host_id, update->options.jitter_ns / 1000000000));
+		if (!in_window(update))
+			return EXIT_OK;
+	}
+	code = apply_once(update, &rules);
+	if (!rules || update->rules)
+		return code;
+	other = apply_once(update, &again);
+	return code != EXIT_OK ? code : other;
 }
 
 static int change_state(struct update *update, int (*change)(struct update *update, struct update_state *state))
@@ -365,14 +392,17 @@ static int give_up(struct update *update, struct update_state *state)
 	const struct versions *versions = update->rules ? &update->rule_versions : &update->versions;
 	char current[VERSIONS_NAME_SIZE], name[VERSIONS_NAME_SIZE + 8];
 	int result = versions_named(versions, VERSIONS_CURRENT, current);
-	bool same = !update->rules && state->trial.on && strcmp(state->trial.version, current) == 0;
+	const struct update_trial *trial = update->rules ? &state->rules_trial : &state->trial;
+	bool same = trial->on && strcmp(trial->version, current) == 0;
 
 	if (result < 0)
 		return result;
 	snprintf(name, sizeof(name), "%s%s", update->rules ? "rules-" : "", current);
 	if (!update_state_bad(state, name, ""))
-		update_state_add_bad(state, name, same ? state->trial.sha256 : "", "rolled back by hand", time(NULL));
-	if (!update->rules)
+		update_state_add_bad(state, name, same ? trial->sha256 : "", "rolled back by hand", time(NULL));
+	if (update->rules)
+		state->rules_trial = (struct update_trial){.on = false};
+	else
 		state->trial = (struct update_trial){.on = false};
 	update_state_set_last(state, "rollback", "rolled back", name, "by hand", time(NULL));
 	return 0;

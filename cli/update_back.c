@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "cli/command.h"
+#include "cli/update.h"
 #include "cli/update_guard.h"
 #include "cli/update_service.h"
 #include "core/base/cleanup.h"
@@ -89,12 +90,13 @@ int update_back_startable(const char *library, const char *version, char why[UPD
 	return -ENOEXEC;
 }
 
-// The pointer alone. Another process may have the installer's lock for a moment.
-static int point_back(const char *library, const char *version)
+// The pointer alone. Another process may have the installer's lock for a moment. folder: of pushed rules, or NULL.
+static int point_back(const char *library, const char *folder, const char *version)
 {
 	CLEANUP(versions_close) struct versions versions = VERSIONS_INIT;
 	char why[VERSIONS_WHY_SIZE], current[VERSIONS_NAME_SIZE];
-	int result = versions_open(library, &versions, why);
+	int result = folder ? versions_open_data(folder, UPDATE_RULES_FILE, &versions, why)
+			    : versions_open(library, &versions, why);
 
 	for (int tries = 0; result == 0 && tries < LOCK_TRIES; tries++) {
 		result = versions_lock(&versions, why);
@@ -112,7 +114,7 @@ static int point_back(const char *library, const char *version)
 		return 0;
 	result = versions_back(&versions, current);
 	if (result < 0)
-		update_back_say("%s: no way back from %s: %s", library, version, strerror(-result));
+		update_back_say("%s: no way back from %s: %s", folder ? folder : library, version, strerror(-result));
 	return result;
 }
 
@@ -127,12 +129,32 @@ int update_back_roll(const char *library, const char *directory, struct update_s
 	result = update_state_write(directory, state);
 	if (result < 0)
 		update_back_say("%s: %s", directory, strerror(-result)); // a full disk keeps nobody from going back
-	result = point_back(library, trial.version);
+	result = point_back(library, NULL, trial.version);
 	if (result < 0)
 		return result;
 	service_kill_version(library, trial.version);
 	state->trial = (struct update_trial){0};
 	update_state_set_last(state, "apply", "rolled back", trial.version, reason, time(NULL));
+	update_state_write(directory, state);
+	return 0;
+}
+
+int update_back_roll_rules(const char *directory, struct update_state *state, const char *reason)
+{
+	char name[VERSIONS_NAME_SIZE + 8];
+	int result;
+
+	snprintf(name, sizeof(name), "rules-%s", state->rules_trial.version);
+	update_back_say("%s go back to those before: %s", name, reason);
+	update_state_add_bad(state, name, state->rules_trial.sha256, reason, time(NULL));
+	result = update_state_write(directory, state);
+	if (result < 0)
+		update_back_say("%s: %s", directory, strerror(-result));
+	result = point_back(NULL, state->rules_folder, state->rules_trial.version);
+	if (result < 0)
+		return result;
+	state->rules_trial = (struct update_trial){0};
+	update_state_set_last(state, "apply", "rolled back", name, reason, time(NULL));
 	update_state_write(directory, state);
 	return 0;
 }
@@ -158,6 +180,28 @@ int update_back_current(const char *library, char out[VERSIONS_NAME_SIZE])
 	return result < 0 ? result : versions_named(&versions, VERSIONS_CURRENT, out);
 }
 
+int update_back_rules_current(const struct update_state *state, char out[VERSIONS_NAME_SIZE])
+{
+	CLEANUP(versions_close) struct versions versions = VERSIONS_INIT;
+	char why[VERSIONS_WHY_SIZE];
+	int result = versions_open_data(state->rules_folder, UPDATE_RULES_FILE, &versions, why);
+
+	return result < 0 ? result : versions_named(&versions, VERSIONS_CURRENT, out);
+}
+
+// Of the program first: while that is on trial an end of the collector says nothing of the rules.
+static void count_for_rules(const char *directory, struct update_state *state, const char *boot)
+{
+	char current[VERSIONS_NAME_SIZE] = "";
+
+	if (update_back_rules_current(state, current) < 0)
+		return;
+	if (trial_count_start(&state->rules_trial, current, boot, clock_boot_ns()))
+		update_state_write(directory, state);
+	else
+		update_back_roll_rules(directory, state, "the collector ended and was to be started again");
+}
+
 int update_guard_before_start(const char *library, const char *directory)
 {
 	CLEANUP(cleanup_close) int lock = -1;
@@ -167,8 +211,14 @@ int update_guard_before_start(const char *library, const char *directory)
 
 	// Nothing that is in the way here keeps the collector from starting.
 	if (access(directory, F_OK) < 0 || update_state_lock(directory, &lock) < 0 ||
-	    update_state_read(directory, &state) < 0 || !state.trial.on || update_back_boot_id(boot) < 0 ||
-	    update_back_current(library, current) < 0)
+	    update_state_read(directory, &state) < 0 || (!state.trial.on && !state.rules_trial.on) ||
+	    update_back_boot_id(boot) < 0)
+		return EXIT_OK;
+	if (!state.trial.on) {
+		count_for_rules(directory, &state, boot);
+		return EXIT_OK;
+	}
+	if (update_back_current(library, current) < 0)
 		return EXIT_OK;
 	if (strcmp(current, state.trial.version) != 0) {
 		end_what_is_over(directory, &state);
@@ -193,12 +243,12 @@ int update_guard_stopped(const char *directory)
 	char path[PATH_MAX], text[32];
 
 	if (access(directory, F_OK) < 0 || update_state_lock(directory, &lock) < 0 ||
-	    update_state_read(directory, &state) < 0 || !state.trial.on)
+	    update_state_read(directory, &state) < 0 || (!state.trial.on && !state.rules_trial.on))
 		return EXIT_OK;
 	snprintf(text, sizeof(text), "%llu\n", (unsigned long long)clock_boot_ns());
 	if (snprintf(path, sizeof(path), "%s/" UPDATE_ASKED_FILE, directory) < (int)sizeof(path))
 		fs_replace(path, text, strlen(text), 0644);
-	state.trial.starts = 0;
+	state.trial.starts = state.rules_trial.starts = 0;
 	update_state_write(directory, &state);
 	return EXIT_OK;
 }

@@ -18,9 +18,15 @@ int update_back_current(const char *library, char out[VERSIONS_NAME_SIZE]);
 // and why.
 int update_back_startable(const char *library, const char *version, char why[UPDATE_REASON_SIZE]);
 
+// The same of pushed rules. -ENOENT: there are none.
+int update_back_rules_current(const struct update_state *state, char out[VERSIONS_NAME_SIZE]);
+
 // Whether somebody told the service to stop in the last half minute.
 bool update_back_stop_was_asked(const char *directory);
 
 // From the trial in state to the version before, with the state's lock: remembers it as bad, points `current` back,
 // kills what runs of it, and ends the trial. Does not start anything. 0, or -errno when there is no way back.
 int update_back_roll(const char *library, const char *directory, struct update_state *state, const char *reason);
+
+// The same of pushed rules, back to those before or to none; the collector is not told.
+int update_back_roll_rules(const char *directory, struct update_state *state, const char *reason);

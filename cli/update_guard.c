@@ -18,6 +18,7 @@
 #include "cli/command.h"
 #include "cli/identity.h"
 #include "cli/update_back.h"
+#include "cli/update_guard_look.h"
 #include "cli/update_service.h"
 #include "core/base/cleanup.h"
 #include "core/base/clock.h"
@@ -25,99 +26,15 @@
 #include "core/status.h"
 #include "updater/trial.h"
 
-#define S UINT64_C(1000000000)
 #define DIRECTORY "/var/lib/tracer/update"
 
 enum {
-	SNAPSHOT_MAX = 1 << 20,
 	HAND_OVER_S = 15, // or until it says that it failed; then the service is started anew
-	ASK_STOPPED_S = 3,
-	MEMORY_S = 5,
 	OLD_BACK_S = 12, // for the manager to start the old one by itself
 	OLD_TRIES = 3,
 	NETWORK_S = 45, // for the old one to deliver
 };
 
-struct guard {
-	const char *library, *directory;
-	char socket[256];
-	struct update_trial trial;
-	struct trial_watch watch;
-	struct trial_sample sample; // the latest, of whatever version
-	bool answered; // the last question
-	bool asked_hand_over, restarted, stopped; // stopped: by somebody, not by itself
-	uint64_t began_ns, stopped_asked_ns, memory_asked_ns, memory_bytes, failed_before;
-};
-
-static void pause_s(unsigned seconds)
-{
-	const struct timespec time = {.tv_sec = seconds};
-
-	nanosleep(&time, NULL);
-}
-
-static void find_socket(char *out, size_t size)
-{
-	struct collect_places places = {0};
-	const char *socket = STATUS_SOCKET;
-
-	if (collect_places_read("update", NULL, &places) == EXIT_OK && *places.status_socket)
-		socket = places.status_socket;
-	snprintf(out, size, "%s", socket);
-}
-
-// ---- what is seen --------------------------------------------------------------------------------------------------
-
-void update_guard_remember(const char *directory)
-{
-	CLEANUP(buf_free) struct buf text = BUF_INIT;
-	CLEANUP(cleanup_close) int lock = -1;
-	char socket[256], path[PATH_MAX];
-	struct trial_sample sample;
-	bool answered;
-
-	find_socket(socket, sizeof(socket));
-	if (snprintf(path, sizeof(path), "%s/" UPDATE_BEFORE_FILE, directory) >= (int)sizeof(path))
-		return;
-	answered = status_fetch(socket, 5 * S, &text) == 0 && text.length <= SNAPSHOT_MAX &&
-		   trial_sample_read(text.data, text.length, 0, &sample) == 0;
-	if (update_state_lock(directory, &lock) < 0 || !answered ||
-	    fs_replace(path, text.data, text.length, 0644) < 0)
-		unlink(path);
-}
-
-static bool remembered(const char *directory, struct trial_sample *ret_sample)
-{
-	CLEANUP(buf_free) struct buf text = BUF_INIT;
-	char path[PATH_MAX];
-
-	return snprintf(path, sizeof(path), "%s/" UPDATE_BEFORE_FILE, directory) < (int)sizeof(path) &&
-	       fs_read(path, SNAPSHOT_MAX, &text) == 0 && text.length > 0 &&
-	       trial_sample_read(text.data, text.length, 0, ret_sample) == 0;
-}
-
-// Asks the collector; one that is not of this installation counts as none. Sets guard->sample and guard->answered.
-static void ask(struct guard *guard)
-{
-	CLEANUP(buf_free) struct buf text = BUF_INIT;
-	uint64_t now_ns;
-	struct trial_sample sample;
-
-	guard->answered = status_fetch(guard->socket, 5 * S, &text) == 0 && text.length > 0 &&
-			  trial_sample_read(text.data, text.length, clock_boot_ns(), &sample) == 0 &&
-			  service_owns(guard->library, (pid_t)sample.pid);
-	if (!guard->answered)
-		return;
-	now_ns = clock_boot_ns();
-	if (now_ns - guard->memory_asked_ns >= MEMORY_S * S || guard->sample.pid != sample.pid) {
-		guard->memory_asked_ns = now_ns;
-		guard->memory_bytes = service_memory((pid_t)sample.pid);
-	}
-	if (guard->memory_bytes != UINT64_MAX &&
-	    (sample.memory_bytes == UINT64_MAX || guard->memory_bytes > sample.memory_bytes))
-		sample.memory_bytes = guard->memory_bytes;
-	guard->sample = sample;
-}
 
 // The old one still answers: it is asked once to hand over, then the service is started anew.
 static void bring_up(struct guard *guard)
@@ -161,39 +78,11 @@ static void count_running(const struct guard *guard)
 	update_state_write(guard->directory, &state);
 }
 
-static bool process_gone(uint64_t pid)
-{
-	return kill((pid_t)pid, 0) < 0 && errno == ESRCH;
-}
-
-// No answer: is that because somebody stopped it? Asked every few seconds, and at once when its process is gone.
-static bool silence_is_meant(struct guard *guard, bool gone)
-{
-	uint64_t now_ns = clock_boot_ns();
-
-	if (!gone && now_ns - guard->stopped_asked_ns < ASK_STOPPED_S * S)
-		return false;
-	guard->stopped_asked_ns = now_ns;
-	return service_is_stopped(guard->library);
-}
-
-// Its process is gone, or another one answers.
-static bool has_ended(const struct guard *guard)
-{
-	const struct trial_watch *watch = &guard->watch;
-
-	if (!watch->seen)
-		return false;
-	if (!guard->answered)
-		return process_gone(watch->latest.pid);
-	return guard->sample.pid != watch->latest.pid && strcmp(guard->sample.version, guard->trial.version) == 0;
-}
-
 static void watch_begin(struct guard *guard)
 {
 	struct trial_sample before;
 
-	trial_watch_begin(&guard->watch, &guard->trial, remembered(guard->directory, &before) ? &before : NULL,
+	trial_watch_begin(&guard->watch, &guard->trial, guard_remembered(guard->directory, &before) ? &before : NULL,
 			  clock_boot_ns());
 }
 
@@ -202,10 +91,10 @@ static enum trial_verdict look(struct guard *guard, bool *ret_network, char why[
 {
 	bool was_seen = guard->watch.seen, ended;
 
-	ask(guard);
-	ended = has_ended(guard);
+	guard_ask(guard);
+	ended = guard_ended(guard);
 	*ret_network = false;
-	guard->stopped = !guard->answered && silence_is_meant(guard, ended);
+	guard->stopped = !guard->answered && guard_silence_is_meant(guard, ended);
 	if (guard->stopped)
 		return TRIAL_GOING;
 	if (ended && update_back_stop_was_asked(guard->directory)) {
@@ -254,10 +143,10 @@ static bool old_runs(struct guard *guard)
 {
 	for (int tries = 0; tries < OLD_TRIES; tries++) {
 		for (int waited = 0; waited < OLD_BACK_S; waited++) {
-			ask(guard);
+			guard_ask(guard);
 			if (guard->answered && strcmp(guard->sample.version, guard->trial.previous) == 0)
 				return true;
-			pause_s(1);
+			guard_pause_s(1);
 		}
 		if (service_is_stopped(guard->library))
 			return true;
@@ -275,10 +164,10 @@ static void acquit(struct guard *guard, uint64_t since_ns)
 	struct update_state state;
 
 	for (int waited = 0; waited < NETWORK_S; waited++) {
-		ask(guard);
+		guard_ask(guard);
 		if (guard->answered && trial_delivers(&guard->sample, since_ns))
 			return;
-		pause_s(1);
+		guard_pause_s(1);
 	}
 	if (update_state_lock(guard->directory, &lock) < 0 || update_state_read(guard->directory, &state) < 0)
 		return;
@@ -352,7 +241,7 @@ static int watch(struct guard *guard)
 			return EXIT_OK;
 		}
 		if (verdict == TRIAL_GOING)
-			pause_s(1);
+			guard_pause_s(1);
 	}
 	if (verdict == TRIAL_HELD)
 		return held(guard);
@@ -367,8 +256,8 @@ int update_guard_take_up(const char *library, const char *version)
 
 	snprintf(guard.trial.version, sizeof(guard.trial.version), "%s", version);
 	snprintf(guard.trial.previous, sizeof(guard.trial.previous), "%s", version);
-	find_socket(guard.socket, sizeof(guard.socket));
-	ask(&guard);
+	guard_find_socket(&guard);
+	guard_ask(&guard);
 	if (!guard.answered && service_is_stopped(library)) {
 		update_back_say("no service runs: %s begins when it is started", version);
 		return EXIT_OK;
@@ -383,24 +272,7 @@ int update_guard_take_up(const char *library, const char *version)
 	return EXIT_OK;
 }
 
-// One at a time; the others wait, to go on when this one is killed.
-static int lock_guard(const char *directory)
-{
-	char path[PATH_MAX];
-	int fd;
-
-	if (snprintf(path, sizeof(path), "%s/guard.lock", directory) >= (int)sizeof(path))
-		return -ENAMETOOLONG;
-	fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-	while (fd >= 0 && flock(fd, LOCK_EX) < 0)
-		if (errno != EINTR) {
-			close(fd);
-			return -EIO;
-		}
-	return fd < 0 ? -errno : fd;
-}
-
-int update_guard(const char *library, const char *directory)
+static int guard_program(const char *library, const char *directory)
 {
 	CLEANUP(cleanup_close) int lock = -1;
 	struct guard guard = {.library = library, .directory = directory, .began_ns = clock_boot_ns()};
@@ -420,7 +292,7 @@ int update_guard(const char *library, const char *directory)
 	signal(SIGHUP, SIG_IGN);
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGINT, SIG_IGN);
-	lock = lock_guard(directory);
+	lock = guard_lock(directory);
 	if (lock < 0) {
 		update_back_say("%s: %s", directory, strerror(-lock));
 		return EXIT_REFUSED;
@@ -431,13 +303,20 @@ int update_guard(const char *library, const char *directory)
 	guard.trial = state.trial;
 	if (update_back_boot_id(boot) < 0 || strcmp(boot, state.trial.began_boot_id) != 0)
 		guard.trial.began_ns = guard.began_ns;
-	find_socket(guard.socket, sizeof(guard.socket));
+	guard_find_socket(&guard);
 	watch_begin(&guard);
 	// A hand-over starts no service, and so none that a start of the service brings with it.
 	service_start_standby(library);
 	if (update_back_startable(library, guard.trial.version, why) < 0)
 		return give_back(&guard, false, why);
 	return watch(&guard);
+}
+
+int update_guard(const char *library, const char *directory)
+{
+	int code = guard_program(library, directory), rules = update_guard_rules(library, directory);
+
+	return code != EXIT_OK ? code : rules;
 }
 
 // ---- the command ---------------------------------------------------------------------------------------------------

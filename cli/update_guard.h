@@ -13,6 +13,9 @@ void update_guard_remember(const char *directory);
 // EXIT_OK at once; the trial waits for the first start. Waits for another guard that is at work.
 int update_guard(const char *library, const char *directory);
 
+// The same for pushed rules on trial: the collector reads them, and is watched.
+int update_guard_rules(const char *library, const char *directory);
+
 // After `current` was pointed to version by hand: the running collector is brought to it.
 int update_guard_take_up(const char *library, const char *version);
 

@@ -179,6 +179,11 @@ static bool on_trial(const struct host *host)
 	return host->state.trial.on && strcmp(host->state.trial.version, host->current) == 0;
 }
 
+static bool rules_on_trial(const struct host *host)
+{
+	return host->state.rules_trial.on && strcmp(host->state.rules_trial.version, host->rules) == 0;
+}
+
 static void say_text(const char *name, const char *text)
 {
 	char safe[2 * UPDATE_REASON_SIZE];
@@ -198,8 +203,10 @@ static void say_host(const struct host *host)
 			 host->previous[0] ? ", which --rollback goes back to" : "");
 		say_text("installed", text);
 	}
-	if (host->rules[0])
-		say_text("rules", host->rules);
+	if (host->rules[0]) {
+		snprintf(text, sizeof(text), "%s%s", host->rules, rules_on_trial(host) ? ", on trial" : "");
+		say_text("rules", text);
+	}
 	if (host->error < 0) {
 		say_text("state",
 			 host->error == -EBADMSG ? "damaged: remove it to begin anew" : strerror(-host->error));
@@ -238,6 +245,7 @@ static void put_host(struct json *json, const struct host *host)
 	json_put_bool(json, "on_trial", on_trial(host));
 	json_put_bool(json, "damaged", host->error < 0);
 	put_text(json, "rules", host->rules);
+	json_put_bool(json, "rules_on_trial", rules_on_trial(host));
 	json_put_bool(json, "hold", state->hold);
 	put_text(json, "pin", state->pin);
 	json_key(json, "bad");

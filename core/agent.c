@@ -189,6 +189,7 @@ int agent_new(const struct agent_options *options, struct agent **ret_agent, str
 	if (!agent)
 		return -ENOMEM;
 	agent->options = *options;
+	agent->loader.filter_config_fd = agent->loader.filter_rules_fd = -1; // none without BPF
 	agent->start_boot_ns = agent->second_ns = agent->sample_ns = clock_boot_ns();
 	for (int class = 0; class < RECORD_CLASS_END; class++)
 		batch_init(&agent->batches[class], (enum record_class)class, sinks_write, agent);
@@ -292,8 +293,9 @@ int agent_reload(struct agent *agent, struct buf *why)
 		result = filter_apply(&agent->loader, fresh, agent->cgroups);
 	if (result < 0) {
 		buf_printf(why, "filter: %s\n", strerror(-result));
+		(void)filter_apply(&agent->loader, agent->rules, agent->cgroups); // part of the new ones may be in it
 		rules_free(fresh);
-		return result;
+		return result == -EINVAL ? -EIO : result; // the rules themselves are good
 	}
 	process_programs_forget(agent->processes); // what they say is plain, the new ones may hide
 	correlate_set_rules(agent->correlate, fresh);

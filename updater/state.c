@@ -100,7 +100,7 @@ static bool take_bad(yyjson_val *list, struct update_state *state)
 
 static bool take_trial(yyjson_val *object, struct update_trial *trial)
 {
-	if (yyjson_is_null(object))
+	if (!object || yyjson_is_null(object))
 		return true;
 	trial->on = true;
 	return TAKE(object, "version", trial->version) && TAKE(object, "previous", trial->previous) &&
@@ -142,6 +142,8 @@ int update_state_read(const char *directory, struct update_state *ret_state)
 	fine = yyjson_is_obj(root) && yyjson_is_bool(yyjson_obj_get(root, "hold")) && TAKE(root, "pin", state.pin) &&
 	       take_bad(yyjson_obj_get(root, "bad"), &state) &&
 	       take_trial(yyjson_obj_get(root, "trial"), &state.trial) &&
+	       take_trial(yyjson_obj_get(root, "rules_trial"), &state.rules_trial) &&
+	       TAKE(root, "rules_folder", state.rules_folder) &&
 	       take_last(yyjson_obj_get(root, "last"), &state.last);
 	yyjson_doc_free(doc);
 	if (!fine)
@@ -157,13 +159,13 @@ static void put_text(struct json *json, const char *key, const char *text)
 	json_put_string(json, key, text[0] ? text : NULL);
 }
 
-static void put_trial(struct json *json, const struct update_trial *trial)
+static void put_trial(struct json *json, const char *key, const struct update_trial *trial)
 {
 	if (!trial->on) {
-		json_put_null(json, "trial");
+		json_put_null(json, key);
 		return;
 	}
-	json_key(json, "trial");
+	json_key(json, key);
 	json_open_object(json);
 	put_text(json, "version", trial->version);
 	put_text(json, "previous", trial->previous);
@@ -214,7 +216,9 @@ int update_state_write(const char *directory, const struct update_state *state)
 		json_close_object(&json);
 	}
 	json_close_array(&json);
-	put_trial(&json, &state->trial);
+	put_trial(&json, "trial", &state->trial);
+	put_trial(&json, "rules_trial", &state->rules_trial);
+	put_text(&json, "rules_folder", state->rules_folder);
 	put_last(&json, &state->last);
 	json_close_object(&json);
 	json_end_line(&json);
@@ -263,8 +267,8 @@ void update_state_set_last(struct update_state *state, const char *action, const
 	last->at_s = at_s;
 }
 
-int update_state_begin_trial(struct update_state *state, const char *version, const char *previous, const char *sha256,
-			     uint64_t deadline_s)
+int update_trial_begin(struct update_trial *ret_trial, const char *version, const char *previous, const char *sha256,
+		       uint64_t deadline_s)
 {
 	CLEANUP(buf_free) struct buf boot = BUF_INIT;
 	struct update_trial trial = {.on = true, .deadline_s = deadline_s};
@@ -280,6 +284,6 @@ int update_state_begin_trial(struct update_state *state, const char *version, co
 	snprintf(trial.previous, sizeof(trial.previous), "%s", previous);
 	snprintf(trial.sha256, sizeof(trial.sha256), "%s", sha256);
 	trial.began_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-	state->trial = trial;
+	*ret_trial = trial;
 	return 0;
 }

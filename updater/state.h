@@ -40,6 +40,8 @@ struct update_trial {
 	uint64_t starts; // of the service, since it began
 };
 
+enum { UPDATE_FOLDER_SIZE = 512 };
+
 struct update_last {
 	char action[UPDATE_WORD_SIZE]; // "apply", "rollback"; "": none yet
 	char outcome[UPDATE_WORD_SIZE]; // "on trial", "held", "rolled back", "refused", "failed"; of rules "installed"
@@ -53,6 +55,8 @@ struct update_state {
 	struct update_bad bad[UPDATE_BAD_MAX];
 	size_t bad_count;
 	struct update_trial trial;
+	struct update_trial rules_trial; // version: without "rules-"; previous: "0" for none
+	char rules_folder[UPDATE_FOLDER_SIZE]; // where they are
 	struct update_last last;
 };
 
@@ -73,6 +77,6 @@ void update_state_add_bad(struct update_state *state, const char *version, const
 void update_state_set_last(struct update_state *state, const char *action, const char *outcome, const char *version,
 			   const char *reason, int64_t at_s);
 
-// Begins a trial now. 0, or -errno when the boot's id cannot be read.
-int update_state_begin_trial(struct update_state *state, const char *version, const char *previous, const char *sha256,
-			     uint64_t deadline_s);
+// A trial that begins now. 0, or -errno when the boot's id cannot be read.
+int update_trial_begin(struct update_trial *ret_trial, const char *version, const char *previous, const char *sha256,
+		       uint64_t deadline_s);

@@ -41,6 +41,7 @@ int trial_sample_read(const char *text, size_t length, uint64_t at_ns, struct tr
 	yyjson_doc *doc = yyjson_read(text, length, 0);
 	yyjson_val *root = yyjson_doc_get_root(doc), *spool = yyjson_obj_get(root, "spool");
 	yyjson_val *stream = yyjson_obj_get(root, "stream"), *handover = yyjson_obj_get(root, "handover");
+	yyjson_val *rules = yyjson_obj_get(root, "rules");
 	const char *state = text_of(stream, "state");
 	struct trial_sample sample = {.at_ns = at_ns};
 	uint64_t error_ns;
@@ -67,6 +68,11 @@ int trial_sample_read(const char *text, size_t length, uint64_t at_ns, struct tr
 			     (sample.stream_success_ns == UINT64_MAX || sample.stream_success_ns < error_ns));
 	sample.hands_over = yyjson_is_obj(handover);
 	sample.handovers_failed = number(handover, "failed");
+	sample.rules_read = number(rules, "reloads");
+	sample.rules_failed = number(rules, "failed");
+	sample.rules_failed_own = number(rules, "failed_own");
+	sample.rules_left_out = strcmp(text_of(rules, "pushed"), "left out") == 0;
+	snprintf(sample.rules_why, sizeof(sample.rules_why), "%s", text_of(rules, "why"));
 	take_modules(yyjson_obj_get(root, "modules"), &sample);
 	yyjson_doc_free(doc);
 	*ret_sample = sample;
@@ -272,6 +278,39 @@ enum trial_verdict trial_judge(const struct trial_watch *watch, uint64_t now_ns,
 	if (must_deliver(watch) && !has_delivered(watch))
 		return fail(why, "no batch was acknowledged");
 	return TRIAL_HELD;
+}
+
+void trial_rules_begin(struct trial_watch *watch, const struct update_trial *trial, const struct trial_sample *before,
+		       uint64_t now_ns)
+{
+	struct update_trial same = *trial;
+
+	snprintf(same.version, sizeof(same.version), "%s", before->version);
+	snprintf(same.previous, sizeof(same.previous), "%s", before->version);
+	trial_watch_begin(watch, &same, before, now_ns);
+	watch->before.streams = false;
+}
+
+enum trial_verdict trial_judge_rules(const struct trial_watch *watch, uint64_t now_ns, bool *ret_unread,
+				     char why[UPDATE_REASON_SIZE])
+{
+	const struct trial_sample *before = &watch->before, *latest = &watch->latest;
+	bool says = watch->seen && latest->rules_read != UINT64_MAX && before->rules_read != UINT64_MAX, ignored;
+	enum trial_verdict verdict = trial_judge(watch, now_ns, &ignored, why);
+
+	*ret_unread = false;
+	if (!says || watch->ended || now_ns - watch->answer_ns > TRIAL_SILENT_S * S)
+		return verdict;
+	if (latest->rules_read == before->rules_read)
+		return over(watch->first_ns, now_ns, TRIAL_SILENT_S) ? fail(why, "the collector did not read them")
+								     : TRIAL_GOING;
+	if (latest->rules_failed_own > before->rules_failed_own) {
+		*ret_unread = true;
+		return TRIAL_HELD;
+	}
+	if (latest->rules_failed > before->rules_failed || latest->rules_left_out)
+		return fail(why, "the collector refuses them: %s", latest->rules_why);
+	return verdict;
 }
 
 bool trial_count_start(struct update_trial *trial, const char *current, const char *boot_id, uint64_t now_ns)

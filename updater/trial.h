@@ -11,6 +11,7 @@
 
 // How long a trial lasts when nothing is wrong.
 #define TRIAL_PERIOD_S 300
+#define TRIAL_RULES_S 120 // of pushed rules: two windows of CPU time and what the first of them leaves out
 
 // What fails a trial before its end. With the restart of the version before, each is over within 120 s.
 #define TRIAL_SILENT_S 50 // no answer of the new version
@@ -41,6 +42,11 @@ struct trial_sample {
 	uint64_t time_ns; // Unix time of the snapshot
 	bool hands_over; // it would, when it is asked
 	uint64_t handovers_failed;
+	// Of pushed rules: UINT64_MAX when it does not say. A reading that fails keeps the old ones, either for the
+	// host's own files (own) or for what was pushed.
+	uint64_t rules_read, rules_failed, rules_failed_own;
+	bool rules_left_out;
+	char rules_why[UPDATE_REASON_SIZE - 40];
 };
 
 // text: what the status socket wrote. -EBADMSG: that is no snapshot.
@@ -73,6 +79,14 @@ enum trial_verdict { TRIAL_GOING, TRIAL_HELD, TRIAL_FAILED };
 // why is set when it failed. *ret_network: the reason may be the network or the datalake, and not the version.
 enum trial_verdict trial_judge(const struct trial_watch *watch, uint64_t now_ns, bool *ret_network,
 			       char why[UPDATE_REASON_SIZE]);
+
+// The same collector before and after it was told to read new rules: it is to have read them (more often than in
+// before), to have taken them, and to go on as before. What it delivers is not theirs. TRIAL_HELD too when the host's
+// own files kept it from reading any: then *ret_unread is true.
+void trial_rules_begin(struct trial_watch *watch, const struct update_trial *trial, const struct trial_sample *before,
+		       uint64_t now_ns);
+enum trial_verdict trial_judge_rules(const struct trial_watch *watch, uint64_t now_ns, bool *ret_unread,
+				     char why[UPDATE_REASON_SIZE]);
 
 // A start of the service in the boot boot_id: counts it in the state when current is on trial. False: it is one too
 // many, the version before has to come back.

@@ -364,6 +364,12 @@ def test_status_tells_the_source(source, words, tmp_path):
         assert bool(state["missing"]) == (source != "bpf")
         text = subprocess.run(status, capture_output=True, text=True, check=False).stdout
         assert re.search(rf"^ +source +{re.escape(words)}$", text, re.M), text
+        # Its rules are read again on request, whatever it reads processes from.
+        os.kill(state["pid"], signal.SIGHUP)
+        deadline = time.monotonic() + 60
+        while state["rules"]["reloads"] == 0 and time.monotonic() < deadline:
+            state = json.loads(subprocess.run([*status, "--json"], capture_output=True, check=False).stdout)
+        assert (state["rules"]["reloads"], state["rules"]["failed"], state["rules"]["why"]) == (1, 0, None)
 
 
 def test_collector_inside_a_pid_namespace(tmp_path):

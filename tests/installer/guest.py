@@ -12,7 +12,7 @@ from pathlib import Path
 from conftest import ROOT, command
 
 DIRECTORIES = """usr/bin usr/sbin usr/lib usr/lib64 usr/local etc/systemd/system etc/init.d etc/rc0.d etc/rc1.d etc/rc2.d
-etc/rc3.d etc/rc4.d etc/rc5.d etc/rc6.d proc sys dev run tmp var/lib var/log srv root""".split()
+etc/rc3.d etc/rc4.d etc/rc5.d etc/rc6.d etc/runlevels/default proc sys dev run tmp var/lib var/log srv root""".split()
 PROGRAMS = "bash dash minisign sha256sum flock awk setsid readlink stat tail env".split()
 FILES = {
     "etc/passwd": "root:x:0:0:root:/:/bin/sh\nnobody:x:65534:65534::/:/bin/sh\n",
@@ -100,7 +100,10 @@ def make_root(root, init, srv, debs):
         (root / name).write_text("#!/bin/sh\n" + text.replace("@@", init))
         (root / name).chmod(0o755)
     if init != "systemd":
-        (root / "etc/inittab").write_text("id:3:initdefault:\ng:3:once:/bin/sh /guest.sh >/dev/ttyS0 2>&1\n")
+        first = "mkdir -p /run/openrc && echo default >/run/openrc/softlevel && /sbin/openrc default; " if init == "openrc" else ""
+        (root / "etc/inittab").write_text(f"id:3:initdefault:\ng:3:once:/bin/sh -c '{first}exec /bin/sh /guest.sh' >/dev/ttyS0 2>&1\n")
+        (root / "etc/init.d/localmount").write_text("#!/sbin/openrc-run\nstart() { :; }\n")
+        (root / "etc/init.d/localmount").chmod(0o755)
     shutil.copytree(srv, root / "srv", dirs_exist_ok=True, ignore=shutil.ignore_patterns("site"))
 
 
@@ -110,11 +113,16 @@ def run(folder, init, srv, debs):
     make_root(folder / "root", init, srv, debs)
     subprocess.run("find . -print0 | cpio --quiet -0 -o -H newc -R 0:0 | gzip -1 >../initrd", shell=True, check=True, cwd=folder / "root")
     first = "rdinit=/lib/systemd/systemd systemd.unit=basic.target systemd.wants=guest.service systemd.show_status=no"
-    done = subprocess.run(["qemu-system-x86_64", "-accel", "tcg,thread=multi", "-smp", "2", "-cpu", "max", "-m", "2048", "-nographic", "-no-reboot",
-                           "-nodefaults", "-serial", "stdio", "-monitor", "none", "-kernel", ROOT / kernel, "-initrd", folder / "initrd", "-append",
-                           "console=ttyS0 quiet panic=-1 mitigations=off random.trust_cpu=on " + (first if init == "systemd" else "rdinit=/init")],
-                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=480)
-    said = done.stdout.decode(errors="replace").replace("\r", "")
+    guest = subprocess.Popen(["qemu-system-x86_64", "-accel", "tcg,thread=multi", "-smp", "2", "-cpu", "max", "-m", "2048", "-nographic", "-no-reboot",
+                              "-nodefaults", "-serial", "stdio", "-monitor", "none", "-kernel", ROOT / kernel, "-initrd", folder / "initrd", "-append",
+                              "console=ttyS0 quiet panic=-1 mitigations=off random.trust_cpu=on " + (first if init == "systemd" else "rdinit=/init")],
+                             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    try:
+        said = guest.communicate(timeout=480)[0]
+    except subprocess.TimeoutExpired:
+        guest.kill()
+        said = guest.communicate()[0]
+    said = said.decode(errors="replace").replace("\r", "")
     found = {name: re.search(rf"^{name}: (.*)$", said, re.M) for name in ("first process", "seconds", "state", "status")}
     assert all(found.values()), said
     return (found["first process"][1], int(found["seconds"][1]), json.loads(found["state"][1]), json.loads(found["status"][1]))

@@ -8,7 +8,7 @@ import pytest
 from conftest import VERSION
 import guest
 from machine import packages
-from trial import KINDS, Host, Site
+from trial import KINDS, RESTART, Host, Site
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +60,7 @@ def test_missing_module(machine, site):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("init,first", [("systemd", "/usr/lib/systemd/systemd"), ("sysv", "/usr/sbin/init")])
+@pytest.mark.parametrize("init,first", [("systemd", "/usr/lib/systemd/systemd"), ("openrc", "/usr/sbin/init"), ("sysv", "/usr/sbin/init")])
 def test_missing_module_in_a_guest(init, first, release, site, tmp_path, tmp_path_factory):
     """The same with an init, and so in a guest, whose first pid namespace is its own."""
     version = site.bundle("module")
@@ -120,12 +120,64 @@ def test_the_network_is_not_the_fault_of_a_version(machine, site):
     assert machine.state()["trial"]["version"] == version and machine.state()["bad"] == []
 
 
-RESTART = {"systemd": ("systemctl", "restart", "tracer"), "openrc": ("rc-service", "tracer", "restart"),
-           "none": ("/usr/local/lib/tracer/supervise", "restart")}
+# What their reader does wrong, and what is then remembered.
+BAD_RULES = {"refuse": "the collector refuses them: ", "crash": "ended", "hang": "answer", "memory": "MiB of memory"}
+
+
+def many_rules(name, count):
+    groups = [f"  group {first}:\n" + "".join(f"    {name}{number}: a\n" for number in range(first, min(first + 1000, count)))
+              for first in range(0, count, 1000)]
+    return "catalogue:\n" + "".join(groups)
+
+
+def check_rules(machine, site, kinds):
+    """Pushed rules that the collector refuses, or that make it fail, go back to those before, and are not taken again."""
+    first = machine.sh("readlink /var/lib/tracer/rules/current || true", code=None)
+    for kind in kinds:
+        # Each file is good alone; both together are more rules than there may be.
+        own = many_rules("own", 6000) if kind == "refuse" else ""
+        machine.sh(f"mkdir -p /etc/tracer/rules.d && cat >/etc/tracer/rules.d/own.yaml <<'END'\n{own}END")
+        version = site.rules(many_rules("pushed", 5000) if kind == "refuse" else f"# {kind}\n" + many_rules("pushed", 2))
+        began = time.monotonic()
+        said = machine.run("tracer", "update", "--bundle", "/srv/rules.bundle", "--apply", code=1, timeout=240)
+        print(f"rules: {kind:17} {machine.init:8} {time.monotonic() - began:6.1f} s", flush=True)
+        assert time.monotonic() - began <= 120, said
+        state = machine.state()
+        bad = {entry["version"]: entry["reason"] for entry in state["bad"]}
+        assert BAD_RULES[kind] in bad[f"rules-{version}"] and state["rules_trial"] is None and state["trial"] is None, (said, state)
+        assert machine.sh("readlink /var/lib/tracer/rules/current || true", code=None) == first, said
+        machine.until(lambda: machine.status().get("rules", {}).get("pushed") == ("in use" if first else None))
+        assert "remembered as bad" in machine.run("tracer", "update", "--bundle", "/srv/rules.bundle", "--apply", "--rules")
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("machine", RESTART, indirect=True)
+@pytest.mark.parametrize("machine", ["systemd", "openrc", "none"], indirect=True)
+def test_bad_rules_go_back(machine, site):
+    machine.take_rules("rules")
+    check_rules(machine, site, BAD_RULES)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("machine", ["systemd"], indirect=True)
+def test_good_rules_stay(machine, site):
+    """And one trial at a time: a program that comes meanwhile waits. Bad ones then go back to these."""
+    machine.take_rules()
+    version = site.rules(many_rules("pushed", 3))
+    applying = machine.popen("tracer", "update", "--bundle", "/srv/rules.bundle", "--apply")
+    machine.until(lambda: (machine.state().get("rules_trial") or {}).get("starts") == 1)
+    site.bundle("good")
+    assert f"rules-{version} is on trial still" in machine.run("tracer", "update", "--bundle", "/srv/good.bundle", "--apply", code=None)
+    assert "on trial" in machine.run("tracer", "update", "--status", code=None)
+    machine.sh("pkill -KILL -f 'update --[b]undle /srv/rules'")  # the standby goes on
+    applying.communicate(timeout=60)
+    machine.until(lambda: machine.state()["rules_trial"] is None, 240)
+    assert machine.state()["last"]["outcome"] == "held" and not machine.state()["bad"], machine.logs()
+    assert machine.status()["rules"]["pushed"] == "in use"
+    check_rules(machine, site, ["refuse"])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("machine", [init for init in RESTART if init != "sysv"], indirect=True)
 def test_an_asked_restart_is_none_that_counts(machine, site):
     version = site.bundle("good")
     machine.popen("tracer", "update", "--bundle", "/srv/good.bundle", "--apply")

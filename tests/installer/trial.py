@@ -21,6 +21,8 @@ KINDS = {
     "mode": ("not executable", 0), "module": ("missing module", 0), "supervisor": ("dead supervisor", 8),
 }
 MARK = b"A RELEASE IS BAD BY: "
+RESTART = {"systemd": ("systemctl", "restart", "tracer"), "openrc": ("rc-service", "tracer", "restart"),
+           "sysv": ("/etc/init.d/tracer", "restart"), "none": ("/usr/local/lib/tracer/supervise", "restart")}
 
 
 def bad_release(kind, version):
@@ -59,6 +61,20 @@ class Site:
         command(TRACER, "bundle", "create", place, self.folder / f"{kind}.bundle")
         return version
 
+    def rules(self, text):
+        """The bundle `rules`, with a next version of pushed rules."""
+        self.count += 1
+        self.repository.targets.targets.clear()
+        self.repository.content.clear()
+        self.repository.add_target(f"rules-{self.count}.yaml", text.encode(), custom={
+            "product": "tracer-rules", "channel": "stable", "version": str(self.count), "architecture": "any"})
+        self.repository.release()
+        place = self.folder / "site"
+        shutil.rmtree(place, ignore_errors=True)
+        self.repository.write(place)
+        command(TRACER, "bundle", "create", place, self.folder / "rules.bundle")
+        return str(self.count)
+
 
 class Host(Machine):
     """A machine with a datalake, and the installed collector that delivers to it."""
@@ -71,6 +87,17 @@ class Host(Machine):
         self.sh(f"TRACER_INSTALL_INIT={self.init} sh /srv/install.sh --offline /srv --endpoint http://127.0.0.1:7070 --token-file /run/lake/token")
         self.run("tracer", "update", "init", "/srv/root.json")
         self.until(lambda: (self.status().get("stream") or {}).get("last_success_ns"))
+
+    def take_rules(self, kind="good"):
+        """A place for pushed rules that is no overlay, and a collector that is bad by kind, under the version that runs."""
+        self.sh("mkdir -p /var/lib/tracer/rules && mount -t tmpfs tmpfs /var/lib/tracer/rules")
+        place = Path(f"/proc/{self.pid}/root") / f"usr/local/lib/tracer/versions/{VERSION}"
+        (place / "new").write_bytes(bad_release(kind, VERSION))
+        (place / "new").chmod(0o755)
+        (place / "new").rename(place / "tracer")
+        before = self.status()["pid"]
+        self.run(*RESTART[self.init])
+        self.until(lambda: self.status().get("pid", before) != before)
 
     def status(self):
         try:

@@ -252,6 +252,64 @@ static void test_a_late_guard_looks_first(void **state)
 	assert_int_equal(at - 1, 295 + TRIAL_WATCHED_S);
 }
 
+enum rules_fault { READ, UNREAD, OWN, REFUSED, LEFT_OUT, CRASH, HANG, HUNGRY, BUSY, RULES_FAULTS };
+
+// Second by second; the collector reads them in second 2.
+static void test_rules(void **state)
+{
+	static const struct {
+		unsigned first, last;
+		const char *why; // NULL: it holds
+	} wanted[] = {
+		[READ] = {120, 121, NULL},
+		[UNREAD] = {51, 52, "the collector did not read them"},
+		[OWN] = {2, 2, NULL},
+		[REFUSED] = {2, 2, "the collector refuses them: line 3"},
+		[LEFT_OUT] = {2, 2, "the collector refuses them: line 3"},
+		[CRASH] = {5, 5, "ended"},
+		[HANG] = {54, 56, "does not answer"},
+		[HUNGRY] = {30, 34, "300 MiB of memory"},
+		[BUSY] = {80, 90, "more than 50% of a core"},
+	};
+	static const struct update_trial mine = {
+		.on = true, .version = "7", .previous = "6", .began_boot_id = "b", .began_ns = BEGAN, .deadline_s = TRIAL_RULES_S};
+
+	(void)state;
+	for (enum rules_fault fault = READ; fault < RULES_FAULTS; fault++) {
+		struct trial_sample before = sample_of("1");
+		enum trial_verdict verdict = TRIAL_GOING;
+		char why[UPDATE_REASON_SIZE] = "";
+		struct trial_watch watch;
+		bool unread = false;
+		unsigned at = 0;
+
+		before.rules_read = 4;
+		before.rules_failed = before.rules_failed_own = 2;
+		before.rules_left_out = true; // the ones before these
+		trial_rules_begin(&watch, &mine, &before, BEGAN);
+		for (; verdict == TRIAL_GOING && at < 1000; at++) {
+			struct trial_sample sample = sample_at(fault == HUNGRY ? MEMORY : fault == BUSY ? CPU : UNHEARD, at);
+			bool read = at >= 2 && fault != UNREAD;
+
+			snprintf(sample.version, sizeof(sample.version), "1");
+			snprintf(sample.rules_why, sizeof(sample.rules_why), "line 3");
+			sample.stream_ill = true; // is none of theirs
+			sample.pid = fault == CRASH && at >= 5 ? 8 : 7;
+			sample.rules_read = read ? 5 : 4;
+			sample.rules_failed = 2 + (read && (fault == OWN || fault == REFUSED));
+			sample.rules_failed_own = 2 + (read && fault == OWN);
+			sample.rules_left_out = !read || fault == LEFT_OUT;
+			trial_watch_add(&watch, fault == HANG && at > 4 ? NULL : &sample, BEGAN + at * S);
+			verdict = trial_judge_rules(&watch, BEGAN + at * S, &unread, why);
+		}
+		at--;
+		if (verdict != (wanted[fault].why ? TRIAL_FAILED : TRIAL_HELD) || at < wanted[fault].first || at > wanted[fault].last ||
+		    (wanted[fault].why && !strstr(why, wanted[fault].why)))
+			fail_msg("%d: verdict %d after %u s: %s", (int)fault, (int)verdict, at, why);
+		assert_int_equal(unread, fault == OWN);
+	}
+}
+
 static void test_starts(void **state)
 {
 	struct update_trial mine = trial;
@@ -310,6 +368,7 @@ int main(void)
 		cmocka_unit_test(test_what_fails_it), cmocka_unit_test(test_what_holds),
 		cmocka_unit_test(test_offline),	      cmocka_unit_test(test_a_late_guard_looks_first),
 		cmocka_unit_test(test_delivering),    cmocka_unit_test(test_starts),
+		cmocka_unit_test(test_rules),
 		cmocka_unit_test(test_reading),
 	};
 

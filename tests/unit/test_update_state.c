@@ -61,7 +61,7 @@ static void fill(struct update_state *state)
 {
 	*state = (struct update_state){.hold = true, .pin = "1.2.3"};
 	update_state_add_bad(state, "1.2.4", "ab", "crashed: \"\\ \x01 \xff", 1700000000);
-	assert_int_equal(update_state_begin_trial(state, "1.2.5", "1.2.3", "cd", 300), 0);
+	assert_int_equal(update_trial_begin(&state->trial, "1.2.5", "1.2.3", "cd", 300), 0);
 	state->trial.starts = 2;
 	update_state_set_last(state, "apply", "on trial", "1.2.5", "", -5);
 }

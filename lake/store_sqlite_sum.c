@@ -124,12 +124,13 @@ static void amount_gather(struct amount *all, const struct amount *one)
 	raise_to(&all->peak_rss_bytes, one->peak_rss_bytes);
 }
 
+enum { COMMAND, ROOT_START, EXIT_CODE, SIGNAL, OOM, OOM_LIMIT }; // from the schema's root on
+
 // The process that opened a run or task says how it ended, and what was called.
 static int root_take(struct aggregate *aggregate, const struct lake_row *row)
 {
 	union lake_slot *slot = aggregate->slot + aggregate_schema(aggregate)->root;
 	const union lake_slot *process = row->slot;
-	enum { COMMAND, ROOT_START, EXIT_CODE, SIGNAL, OOM, OOM_LIMIT };
 	char joined[4096], command[REPORT_TEXT_MAX];
 	yyjson_doc *args;
 	yyjson_val *argument;
@@ -157,6 +158,15 @@ static int root_take(struct aggregate *aggregate, const struct lake_row *row)
 	report_command(command, joined, used);
 	yyjson_doc_free(args);
 	return aggregate_set_text(aggregate, (unsigned)(slot - aggregate->slot) + COMMAND, command, strlen(command));
+}
+
+// It is stored again: what it says now stands, though its start, reckoned from a clock that is slewed, be a little later.
+static void root_drop(struct aggregate *aggregate, const struct lake_row *row)
+{
+	union lake_slot *start = aggregate->slot + aggregate_schema(aggregate)->root + ROOT_START;
+
+	if (start->u64 == row->slot[PROCESSES_start_ns].u64)
+		start->u64 = LAKE_NULL;
 }
 
 // --- what it belongs to ---------------------------------------------------------------------------
@@ -231,6 +241,8 @@ static int add_run(struct sqlite_store *store, struct lake_batch *batch, const s
 		status = status < 0 ? status : aggregate_take_text(run, RUNS_engine, engine);
 		status = status < 0 ? status : aggregate_take_text(run, RUNS_host, slot[PROCESSES_host].text);
 		status = status < 0 ? status : root_take(run, row);
+	} else {
+		root_drop(run, row);
 	}
 	*ret_run = run;
 	return status < 0 ? status : amount_add(store, run, amount, sign);
@@ -260,6 +272,8 @@ static int add_task(struct sqlite_store *store, struct lake_batch *batch, struct
 		if (first && status == 0)
 			status = aggregate_take_text(task, TASKS_cwd, slot[PROCESSES_cwd].text);
 		status = status < 0 ? status : root_take(task, row);
+	} else {
+		root_drop(task, row);
 	}
 	return status < 0 ? status : amount_add(store, task, amount, sign);
 }

@@ -403,10 +403,11 @@ static inline void case_living(void **state)
 	static const char *const sample = "{\"kind\":\"sample\",\"time_ns\":1700000002000000000,\"host\":\"h\","
 					  "\"boot\":\"b\",\"pid\":5,\"start_boot_ns\":50,"
 					  "\"state\":\"S\",\"rss_bytes\":4096,\"cpu_ns\":25,\"read_bytes\":100}";
+	// The clock of the wall was slewed meanwhile: the same process began some nanoseconds later.
 	static const char *const end =
 		"{\"kind\":\"process\",\"time_ns\":1700000003000000000,\"host\":\"h\",\"boot\":\"b\",\"pid\":5,"
 		"\"ppid\":1,"
-		"\"start_ns\":1700000000000000000,\"end_ns\":1700000003000000000,\"start_boot_ns\":50,\"cpu_ns\":40,"
+		"\"start_ns\":1700000000000000005,\"end_ns\":1700000003000000000,\"start_boot_ns\":50,\"cpu_ns\":40,"
 		"\"tool\":\"sh\","
 		"\"run\":\"r\",\"run_name\":\"pipe\",\"engine\":\"script\",\"exit_code\":3,\"read_bytes\":200}";
 	struct store *store = cases_open(0);

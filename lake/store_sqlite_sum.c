@@ -160,7 +160,7 @@ static int root_take(struct aggregate *aggregate, const struct lake_row *row)
 	return aggregate_set_text(aggregate, (unsigned)(slot - aggregate->slot) + COMMAND, command, strlen(command));
 }
 
-// It is stored again: what it says now stands, though its start, reckoned from a clock that is slewed, be a little later.
+// It is stored again: what it then says stands, though its start, reckoned from a clock that is slewed, be a bit later.
 static void root_drop(struct aggregate *aggregate, const struct lake_row *row)
 {
 	union lake_slot *start = aggregate->slot + aggregate_schema(aggregate)->root + ROOT_START;

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "core/base/clock.h"
+#include "core/base/resident.h"
 #include "core/privs.h"
 #include "core/stream_pause.h"
 #include "core/stream_private.h"
@@ -24,6 +25,7 @@
 #define REPORT_NS (5 * NS_PER_S) // when nothing changes
 #define REPORT_NEWS_NS (200 * NS_PER_MS)
 #define INTERVAL_MAX_NS (30 * NS_PER_S) // who posts more seldom tries again as often as this
+#define RELEASE_EVERY_NS (60 * NS_PER_S) // at most
 #define READ_PAUSE_NS (2 * NS_PER_MS) // doubled before each attempt
 
 enum {
@@ -52,7 +54,7 @@ struct streamer {
 	unsigned int unreadable; // attempts in a row to read a place of the spool
 	unsigned int quarantine_run, tokens_refused, names_lost;
 	uint64_t rewound_to; // what the latest 409 asked for
-	uint64_t reported_ns;
+	uint64_t reported_ns, released_ns;
 	bool failed_before;
 	bool news; // not reported yet
 };
@@ -196,8 +198,20 @@ __attribute__((format(printf, 3, 4))) static void fail(struct streamer *streamer
 		rest(streamer, ns);
 }
 
+// A connection's beginning needs code and constants that its life does not.
+static void pages_release(struct streamer *streamer)
+{
+	uint64_t now_ns = clock_boot_ns();
+
+	if (streamer->released_ns && now_ns - streamer->released_ns < RELEASE_EVERY_NS)
+		return;
+	streamer->released_ns = now_ns;
+	resident_release();
+}
+
 static void succeed(struct streamer *streamer, const struct stream_answer *answer)
 {
+	pages_release(streamer);
 	if (streamer->failed_before)
 		stream_tell(streamer->setup, false, "%s answers again", streamer->origin);
 	streamer->failed_before = false;

@@ -151,7 +151,8 @@ static void set_ca(struct stream_http *http)
 	blob.data = bundle->data;
 	blob.len = bundle->length;
 	curl_easy_setopt(http->easy, CURLOPT_CAINFO_BLOB, &blob);
-	curl_easy_setopt(http->easy, CURLOPT_PROXY_CAINFO_BLOB, &blob);
+	if (http->proxy_tls) // each connection has a copy of both
+		curl_easy_setopt(http->easy, CURLOPT_PROXY_CAINFO_BLOB, &blob);
 }
 
 static int set_pins(struct stream_http *http)

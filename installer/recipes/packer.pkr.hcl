@@ -1,4 +1,5 @@
-# A golden image: Tracer installed and enabled, without an identity. Put the build block's provisioners last in yours.
+# A golden image: Tracer installed and enabled, without an identity. As it stands it prepares a machine that SSH reaches;
+# for an image of yours, put its provisioner last in your build block.
 variable "install_url" {
   type    = string
   default = "https://get.example.org/install.sh"
@@ -9,12 +10,36 @@ variable "endpoint" {
   default = "https://lake.example.org:7070"
 }
 
-source "null" "example" {
-  communicator = "none"
+variable "host" {
+  type    = string
+  default = "template.example.org"
+}
+
+variable "port" {
+  type    = number
+  default = 22
+}
+
+variable "user" {
+  type    = string
+  default = "admin"
+}
+
+variable "key_file" {
+  type    = string
+  default = ""
+}
+
+source "null" "machine" {
+  ssh_host             = var.host
+  ssh_port             = var.port
+  ssh_username         = var.user
+  ssh_private_key_file = var.key_file
+  ssh_agent_auth       = var.key_file == ""
 }
 
 build {
-  sources = ["source.null.example"]
+  sources = ["source.null.machine"]
 
   provisioner "shell" {
     inline = [

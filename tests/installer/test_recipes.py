@@ -2,10 +2,12 @@
 """The recipes: each is read by what it is for, or by its schema, and what it runs is run."""
 
 import base64
+import contextlib
 import email
 import filecmp
 import json
 import os
+import socket
 import subprocess
 import tarfile
 import time
@@ -20,6 +22,7 @@ import pytest
 import yaml
 
 from conftest import ROOT, TRACER, VERSION, command
+from harness.port import free_port
 
 RECIPES = ROOT / "installer" / "recipes"
 PUBLISHED = "https://get.example.org"
@@ -85,6 +88,58 @@ def test_packer(box, release):
     installed(box)
     assert (box.root / "etc/machine-id").stat().st_size == 0
     assert "none yet" in box.run("tracer", "identity", code=1)
+
+
+def packer_login(box, folder):
+    """(port, key file) of an SSH server in the box, whose sudo is none."""
+    command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / "key")
+    home = box.root / "root/.ssh"
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    (home / "authorized_keys").write_text((folder / "key.pub").read_text())
+    (home / "authorized_keys").chmod(0o600)
+    (box.root / "usr/local/bin/sudo").write_text('#!/bin/sh\nexec "$@"\n')
+    (box.root / "usr/local/bin/sudo").chmod(0o755)
+    # It hands no environment on; an image whose services are to start would need a service manager in the box.
+    (box.root / "etc/profile.d/no-start.sh").write_text("export TRACER_INSTALL_NO_START=1\n")
+    port = free_port()
+    keys = [f"/tmp/host-{kind}" for kind in ("rsa", "ecdsa", "ed25519")]  # it offers all three, whatever it has
+    for path in keys:
+        box.run("dropbearkey", "-t", path.rpartition("-")[2], "-f", path)
+    server = box.popen("dropbear", "-F", "-E", *(word for path in keys for word in ("-r", path)), "-s", "-p", f"127.0.0.1:{port}", "-P", "/tmp/dropbear.pid")
+    deadline = time.monotonic() + 60
+    while True:
+        with contextlib.suppress(OSError):
+            socket.create_connection(("127.0.0.1", port), 5).close()
+            return port, folder / "key"
+        assert server.poll() is None and time.monotonic() < deadline, server.stdout.read()
+        time.sleep(0.05)
+
+
+@pytest.mark.long
+def test_packer_builds(box, release, tmp_path):
+    """Packer itself, from the recipe as it stands to a prepared machine, over SSH; and it fails when the installer does."""
+    port, key = packer_login(box, tmp_path)
+    (tmp_path / "home").mkdir()
+    environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path / "home"), "CHECKPOINT_DISABLE": "1", "PACKER_NO_COLOR": "1", "TMPDIR": str(tmp_path)}
+    recipe = RECIPES / "packer.pkr.hcl"
+    command("packer", "validate", recipe, env=environment)
+    values = {"install_url": release.url + "/install.sh", "host": "127.0.0.1", "port": port, "user": "root", "key_file": key}
+    words = [word for name, value in values.items() for word in ("-var", f"{name}={value}")]
+
+    def build(*more):
+        done = subprocess.run(["packer", "build", *words, *more, recipe], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                              timeout=600, env=environment)
+        return done.returncode, done.stdout
+
+    code, said = build("-var", f"install_url={release.url}/nothing")
+    assert code == 1 and "Script exited with non-zero exit status" in said, said
+    assert not (box.root / "usr/local/bin/tracer").exists()
+    code, said = build()
+    assert code == 0, said
+    installed(box)
+    assert (box.root / "etc/machine-id").stat().st_size == 0
+    assert "none yet" in box.run("tracer", "identity", code=1)
+    assert not (box.root / "tmp/install.sh").exists()
 
 
 # ---- Ansible ------------------------------------------------------------------------------------------------

@@ -95,6 +95,9 @@ def footprint_text(seconds, count):
 | {many['processes']:,} processes in {many['seconds']:.0f} s | {many['records']:,} records in the spool | {many['processes']:,} |
 | the same: seen = submitted + lost + filtered | {events['seen']:,} = {events['submitted']:,} + {events['lost']:,} + {events['filtered']:,}: {identity} | |
 | the same: own CPU, RSS at the end | {many['cpu_seconds']:.1f} s, {many['rss_bytes'] / mib:.1f} MiB (PSS {many['pss_bytes'] / mib:.1f}) | |
+
+RSS and PSS (which divides a page among those that share it) are sums of `/proc/PID/smaps_rollup` over all processes of the service, as `tracer status`
+counts them: the recorder and its parent. With an endpoint there are two more, the streamer and its keeper.
 """
 
 

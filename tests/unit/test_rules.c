@@ -193,6 +193,8 @@ static const struct naming namings[] = {
 	 "gatk HaplotypeCaller"},
 	{"/jvm/bin/java", "java|-cp|/x/lib|nextflow.cli.Launcher|run|main.nf", "nextflow run"},
 	{"/jvm/bin/java", "java|-jar|my.jar|x", "java my.jar"},
+	{"/lib64/ld-linux-x86-64.so.2", "/lib64/ld-linux-x86-64.so.2|--library-path|/opt/lib|/opt/samtools|sort|x", "samtools sort"},
+	{"/lib/ld-musl-x86_64.so.1", "/lib/ld-musl-x86_64.so.1|/opt/own|x", "ld.so own"},
 	{"/jvm/bin/java", "java|-cp|x|org.example.Main", "java Main"},
 	{"/usr/lib/R/bin/exec/R", "R|--no-echo|--no-restore|--file=plots/x.R|--args|a|b",
 	 "Rscript x.R"},

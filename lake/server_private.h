@@ -70,6 +70,7 @@ struct server_reply {
 	int status;
 	struct buf answer_headers, answer; // answer: until it is large enough to begin chunks
 	char content_type[96];
+	uint64_t put_bytes, waited_ns; // of it, and for the client to take it
 	bool started; // some of it is out
 	bool finished; // nothing more may be written
 	bool cut; // the connection must be closed, not kept

@@ -13,10 +13,12 @@
 #include <time.h>
 
 #include "core/base/cleanup.h"
+#include "core/base/clock.h"
 #include "core/base/json.h"
 
 static const size_t ANSWER_WHOLE_MAX = 64 * 1024;
 static const unsigned int WRITE_WAIT_S = 30;
+static const unsigned int WRITE_BYTES_PER_S = 32 * 1024; // slower, over all of a long answer, is too slow
 
 struct server_reply *reply_new(struct server *server)
 {
@@ -91,17 +93,21 @@ struct part {
 	size_t length;
 };
 
-// Moves the parts to what the loop sends. In the loop itself (with_worker false) nothing may wait, and nothing has to.
-// The loop is told once for what it has not taken yet.
-static int pending_put(struct server_reply *reply, const struct part *parts, size_t count)
+// Until the client has taken some of what waits for it. -EPIPE: nothing for a while, or all the time so slowly that
+// it would keep a reader, and the store's view of that moment, for hours.
+static int space_await(struct server_reply *reply)
 {
+	uint64_t began_ns = clock_boot_ns(), most_ns = WRITE_WAIT_S * SERVER_S, ns;
+	uint64_t allowed_ns = most_ns + reply->put_bytes * (SERVER_S / WRITE_BYTES_PER_S);
 	struct timespec until;
-	bool first = false;
 	int result = 0;
 
-	pthread_mutex_lock(&reply->lock);
+	if (!reply->is_stream && allowed_ns < reply->waited_ns + most_ns)
+		most_ns = allowed_ns > reply->waited_ns ? allowed_ns - reply->waited_ns : 0;
 	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_sec += WRITE_WAIT_S;
+	ns = (uint64_t)until.tv_nsec + most_ns;
+	until.tv_sec += (time_t)(ns / SERVER_S);
+	until.tv_nsec = (long)(ns % SERVER_S);
 	while (reply->with_worker && !reply->gone && !result && reply->pending.length >= SERVER_PENDING_MAX) {
 		size_t before = reply->pending.length;
 
@@ -109,12 +115,28 @@ static int pending_put(struct server_reply *reply, const struct part *parts, siz
 		    reply->pending.length >= before)
 			result = -EPIPE;
 	}
+	reply->waited_ns += clock_boot_ns() - began_ns;
+	return result;
+}
+
+// Moves the parts to what the loop sends. In the loop itself (with_worker false) nothing may wait, and nothing has to.
+// The loop is told once for what it has not taken yet.
+static int pending_put(struct server_reply *reply, const struct part *parts, size_t count)
+{
+	bool first = false;
+	int result = 0;
+
+	pthread_mutex_lock(&reply->lock);
+	if (reply->with_worker && !reply->gone && reply->pending.length >= SERVER_PENDING_MAX)
+		result = space_await(reply);
 	if (reply->gone)
 		result = -EPIPE;
 	if (!result) {
 		first = !reply->pending.length;
 		for (size_t i = 0; i < count; i++)
 			buf_append(&reply->pending, parts[i].data, parts[i].length);
+		for (size_t i = 0; i < count; i++)
+			reply->put_bytes += parts[i].length;
 		result = buf_error(&reply->pending);
 	}
 	pthread_mutex_unlock(&reply->lock);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // waits TRUTH [MILLISECONDS]: processes that do nothing but wait, each for one thing: a timer, a pipe, a socket, a
-// lock, a child, a timer in several threads; and two that want the same CPU. Truth: the clock around the wait, and
-// /proc/self/schedstat for run delay.
+// lock, a child, a timer in several threads; and two that want the same CPU. Truth: the clock around the wait, less
+// what /proc/thread-self/schedstat says of the time until it ran again, which a busy host makes long.
 #include "truth.h"
 
 #include <linux/futex.h>
@@ -9,6 +9,38 @@
 #include <sys/socket.h>
 
 static uint64_t duration_ns = 1500000000u;
+
+// What the case is about, and what else its threads waited for; shared with the process that tells it.
+static struct {
+	uint64_t named_ns, other_ns;
+} *waited;
+
+struct timing {
+	uint64_t at_ns, delay_ns;
+};
+
+static uint64_t run_delay_ns(void)
+{
+	char text[96] = "";
+	int fd = open("/proc/thread-self/schedstat", O_RDONLY);
+
+	if (fd < 0 || read(fd, text, sizeof(text) - 1) <= 0)
+		_exit(97);
+	close(fd);
+	return strtoull(strchr(text, ' '), NULL, 10);
+}
+
+static struct timing timing_begin(void)
+{
+	return (struct timing){.at_ns = now_ns(), .delay_ns = run_delay_ns()};
+}
+
+static void timing_end(struct timing begun, uint64_t *sum_ns)
+{
+	uint64_t wall_ns = now_ns() - begun.at_ns, delay_ns = run_delay_ns() - begun.delay_ns;
+
+	__atomic_fetch_add(sum_ns, wall_ns - delay_ns, __ATOMIC_RELAXED);
+}
 
 static void wait_timer(void)
 {
@@ -75,24 +107,32 @@ enum { THREADS = 4 };
 
 static void *wait_thread(void *argument)
 {
+	struct timing begun = timing_begin();
+
 	(void)argument;
 	sleep_ns(duration_ns);
+	timing_end(begun, &waited->named_ns);
 	return NULL;
 }
 
 // Its own wait for the threads is on a lock (a futex); two of them begin after half of the time.
 static void wait_threads(void)
 {
+	struct timing begun = timing_begin();
 	pthread_t threads[THREADS];
 
 	for (unsigned i = 0; i < THREADS; i++) {
-		if (i == THREADS / 2)
+		if (i == THREADS / 2) {
 			sleep_ns(duration_ns / 2);
+			timing_end(begun, &waited->named_ns);
+		}
 		if (pthread_create(&threads[i], NULL, wait_thread, NULL))
 			_exit(97);
 	}
+	begun = timing_begin();
 	for (unsigned i = 0; i < THREADS; i++)
 		pthread_join(threads[i], NULL);
+	timing_end(begun, &waited->other_ns);
 }
 
 // A thread that runs beside one that sleeps: what it used is not in what the process waited for.
@@ -113,20 +153,27 @@ static void wait_beside(void)
 	sleep_ns(duration_ns);
 }
 
-static void one(const char *name, const char *blocked, void (*body)(void), double times,
-		double others)
+static void one(const char *name, const char *blocked, void (*body)(void), bool times_itself)
 {
 	uint64_t before_ns = now_ns();
+	siginfo_t info;
 	char extra[160];
-	pid_t pid = fork();
+	pid_t pid;
 
+	waited = shared_memory(4096);
+	pid = fork();
 	if (!pid) {
+		struct timing begun = timing_begin();
+
 		body();
+		if (!times_itself)
+			timing_end(begun, &waited->named_ns);
 		_exit(0);
 	}
-	snprintf(extra, sizeof(extra), ",\"with_children\":true,\"blocked\":\"%s\",\"blocked_ns\":%llu,\"blocked_sum_ns\":%llu",
-		 blocked, (unsigned long long)((double)duration_ns * times),
-		 (unsigned long long)((double)duration_ns * (times + others)));
+	waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT);
+	snprintf(extra, sizeof(extra),
+		 ",\"with_children\":true,\"blocked\":\"%s\",\"blocked_ns\":%llu,\"blocked_sum_ns\":%llu", blocked,
+		 (unsigned long long)waited->named_ns, (unsigned long long)(waited->named_ns + waited->other_ns));
 	truth_wait(name, pid, before_ns, extra);
 }
 
@@ -143,15 +190,9 @@ static void crowded(void)
 	for (unsigned i = 0; i < 2; i++) {
 		pids[i] = fork();
 		if (!pids[i]) {
-			char text[96] = "";
-			int fd;
-
 			sched_setaffinity(0, sizeof(cpus), &cpus);
 			spin_ns(300000000);
-			fd = open("/proc/self/schedstat", O_RDONLY);
-			if (fd < 0 || read(fd, text, sizeof(text) - 1) <= 0)
-				_exit(97);
-			delays[i] = strtoull(strchr(text, ' '), NULL, 10);
+			delays[i] = run_delay_ns();
 			_exit(0);
 		}
 	}
@@ -170,16 +211,15 @@ int main(int argc, char **argv)
 	static const struct {
 		const char *name, *blocked;
 		void (*body)(void);
-		double times; // duration_ns, over all threads
-		double others; // likewise, for anything else
+		bool times_itself;
 	} cases[] = {
-		{ "waits for a timer", "timer", wait_timer, 1, 0 },
-		{ "waits for a pipe", "pipe", wait_pipe, 1, 0 },
-		{ "waits for a socket", "socket", wait_socket, 1, 0 },
-		{ "waits for a lock", "lock", wait_lock, 1, 0 },
-		{ "waits for a child", "child", wait_child, 1, 0 },
-		{ "threads that wait", "timer", wait_threads, THREADS + 0.5, 1 },
-		{ "waits beside a busy thread", "timer", wait_beside, 1, 0 },
+		{"waits for a timer", "timer", wait_timer, false},
+		{"waits for a pipe", "pipe", wait_pipe, false},
+		{"waits for a socket", "socket", wait_socket, false},
+		{"waits for a lock", "lock", wait_lock, false},
+		{"waits for a child", "child", wait_child, false},
+		{"threads that wait", "timer", wait_threads, true},
+		{"waits beside a busy thread", "timer", wait_beside, false},
 	};
 
 	truth_open(argc, argv);
@@ -187,7 +227,7 @@ int main(int argc, char **argv)
 		duration_ns = (uint64_t)atoi(argv[2]) * 1000000u;
 	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 		if (!fork()) {
-			one(cases[i].name, cases[i].blocked, cases[i].body, cases[i].times, cases[i].others);
+			one(cases[i].name, cases[i].blocked, cases[i].body, cases[i].times_itself);
 			_exit(0);
 		}
 	while (wait(NULL) > 0)

@@ -123,6 +123,8 @@ int clickhouse_schema_open(struct clickhouse_store *store, struct store_error *e
 int clickhouse_schema_tables(const struct clickhouse_url *url, const struct store_retention *retention,
 			     struct buf *ret_statements);
 int clickhouse_schema_views(const struct clickhouse_url *url, struct buf *ret_statements);
+// A column of an entity as the views put it together from the parts p: "EXPRESSION AS `NAME`".
+void clickhouse_put_gathered(struct buf *out, enum schema_entity_id id, unsigned column);
 // Those that bring tables to what they should be; there: a line "TABLE tab COLUMN" for each column, "TABLE tab TTL ..."
 // for each TTL. Each ended by a NUL, the list by another one.
 int clickhouse_schema_alters(const struct clickhouse_url *url, const struct store_retention *retention,
@@ -153,6 +155,7 @@ bool clickhouse_take_u64(struct clickhouse_cut *cut, uint64_t *ret_value);
 bool clickhouse_take_known(struct clickhouse_cut *cut, uint64_t *ret_value); // Nullable(UInt64)
 bool clickhouse_take_f64(struct clickhouse_cut *cut, double *ret_value);
 bool clickhouse_take_text(struct clickhouse_cut *cut, const char **ret_bytes, size_t *ret_length);
+bool clickhouse_take_varint(struct clickhouse_cut *cut, uint64_t *ret_value);
 // Array(UInt64); what is beyond room is passed over, what is missing stays.
 bool clickhouse_take_list(struct clickhouse_cut *cut, uint64_t *values, size_t room);
 // Nullable, of the column's type; texts are made in arena.
@@ -171,6 +174,26 @@ int clickhouse_rows_run(struct clickhouse_http *http, struct clickhouse_request 
 // A copy of text in arena; NULL: out of memory.
 const struct lake_text *clickhouse_text(struct arena *arena, const char *text);
 int clickhouse_rows_body(void *context, const char *bytes, size_t length);
+
+// ---- columns as blocks (Native) -------------------------------------------------------------------------------------
+
+// Runs a query and hands its answer on block by block: the cheapest form on both sides, above all for texts of few
+// different values.
+struct clickhouse_native {
+	const uint8_t *types; // enum schema_type of each column; a list of UInt64 is a text of its numbers' bytes
+	size_t type_count;
+	int (*block)(struct clickhouse_native *native); // not 0 ends the reading
+	void *context;
+	// The block: of column c and row r slots[c * rows + r]. Texts are gone when block() returns.
+	uint64_t rows;
+	union lake_slot *slots;
+	struct arena arena;
+	struct buf pending;
+	size_t room, column; // column: the next
+	bool begun;
+};
+int clickhouse_native_run(struct clickhouse_http *http, struct clickhouse_request *request,
+			  struct clickhouse_native *native, struct store_error *error);
 
 // ---- parts ----------------------------------------------------------------------------------------------------------
 

@@ -40,7 +40,7 @@ struct clickhouse_pair {
 	const char *name, *value;
 };
 
-enum { CLICKHOUSE_PAIRS_MAX = 48 };
+enum { CLICKHOUSE_PAIRS_MAX = 128 };
 
 struct clickhouse_request {
 	const char *query;

@@ -123,7 +123,7 @@ bool clickhouse_take_f64(struct clickhouse_cut *cut, double *ret_value)
 	return true;
 }
 
-static bool take_varint(struct clickhouse_cut *cut, uint64_t *ret_value)
+bool clickhouse_take_varint(struct clickhouse_cut *cut, uint64_t *ret_value)
 {
 	unsigned char byte = 0x80;
 
@@ -140,7 +140,7 @@ bool clickhouse_take_list(struct clickhouse_cut *cut, uint64_t *values, size_t r
 {
 	uint64_t count, value;
 
-	if (!take_varint(cut, &count) || count > cut->left / 8)
+	if (!clickhouse_take_varint(cut, &count) || count > cut->left / 8)
 		return false;
 	for (uint64_t i = 0; i < count; i++) {
 		if (!clickhouse_take_u64(cut, i < room ? &values[i] : &value))
@@ -153,7 +153,7 @@ bool clickhouse_take_text(struct clickhouse_cut *cut, const char **ret_bytes, si
 {
 	uint64_t length;
 
-	if (!take_varint(cut, &length) || length > cut->left)
+	if (!clickhouse_take_varint(cut, &length) || length > cut->left)
 		return false;
 	*ret_bytes = cut->bytes;
 	*ret_length = (size_t)length;

@@ -20,6 +20,14 @@ struct kept {
 	struct series_sum sums[]; // of the metrics asked for
 };
 
+// A step as it was rolled up. Later versions of one come behind it.
+struct rollup {
+	bool any;
+	char label[512];
+	uint64_t time_ns;
+	struct series_sum sums[SERIES_METRICS_MAX];
+};
+
 struct series_reading {
 	struct clickhouse_reader *reader;
 	struct series_giver giver;
@@ -34,6 +42,7 @@ struct series_reading {
 	struct buf kept, labels, spans; // struct kept; texts; numbers of spans with points, each once for each label
 	size_t kept_size, kept_at; // of one; the next to be handed on
 	struct series_fold points; // folds points into steps of the level
+	struct rollup rollup;
 };
 
 static void begin_label(struct series_reading *reading, const char *label, size_t length)
@@ -195,12 +204,30 @@ static int by_number(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
+// The step that came last, once it is clear that no later version of it comes.
+static int feed_rollup(struct series_reading *reading)
+{
+	struct rollup *rollup = &reading->rollup;
+	uint64_t span = rollup->time_ns / series_levels[reading->level].span_ns;
+	size_t length = strlen(rollup->label);
+	int stop;
+
+	if (!rollup->any)
+		return 0;
+	rollup->any = false;
+	if (reading->spans.length && bsearch(&span, reading->spans.data, reading->spans.length / 8, 8, by_number))
+		return 0; // made from points
+	stop = feed_kept(reading, rollup->label, length, rollup->time_ns);
+	return stop ? stop : feed(reading, rollup->label, length, rollup->time_ns, rollup->sums);
+}
+
 static bool take_rollup(struct clickhouse_rows *rows, struct clickhouse_cut *cut, int *ret_stop)
 {
 	struct series_reading *reading = rows->context;
 	const struct store_series_query *query = reading->giver.query;
+	struct rollup *rollup = &reading->rollup;
 	struct series_sum sums[SERIES_METRICS_MAX];
-	uint64_t time_ns, span;
+	uint64_t time_ns;
 	const char *label;
 	size_t length;
 
@@ -212,12 +239,12 @@ static bool take_rollup(struct clickhouse_rows *rows, struct clickhouse_cut *cut
 		    !clickhouse_take_u64(cut, &sums[i].covered_ns))
 			return false;
 	}
-	span = time_ns / series_levels[reading->level].span_ns;
-	if (reading->spans.length && bsearch(&span, reading->spans.data, reading->spans.length / 8, 8, by_number))
-		return true; // made from points
-	*ret_stop = feed_kept(reading, label, length, time_ns);
-	if (!*ret_stop)
-		*ret_stop = feed(reading, label, length, time_ns, sums);
+	if (rollup->any && order(rollup->label, rollup->time_ns, label, length, time_ns) != 0)
+		*ret_stop = feed_rollup(reading);
+	rollup->any = true;
+	rollup->time_ns = time_ns;
+	snprintf(rollup->label, sizeof(rollup->label), "%.*s", (int)length, label);
+	memcpy(rollup->sums, sums, query->metric_count * sizeof(sums[0]));
 	return true;
 }
 
@@ -371,16 +398,12 @@ static int ask_rollups(struct series_reading *reading)
 
 	buf_append_string(&text, "SELECT toString(p.label), p.time_ns");
 	for (size_t i = 0; i < query->metric_count; i++) {
-		buf_append_string(&text, ", argMax((");
 		for (size_t c = 0; c < 5; c++)
-			buf_printf(&text, "%sp.%s[%u]", c ? ", " : "", columns[c], query->metrics[i] + 1U);
-		buf_append_string(&text, "), p.version)");
+			buf_printf(&text, ", p.%s[%u]", columns[c], query->metrics[i] + 1U);
 	}
 	buf_append_string(&text, " FROM rollup_steps AS p");
 	whose(&text, query);
-	buf_printf(&text,
-		   " AND p.kind = '%s' AND p.level_s = %" PRIu64
-		   " GROUP BY p.label, p.time_ns ORDER BY p.label, p.time_ns",
+	buf_printf(&text, " AND p.kind = '%s' AND p.level_s = %" PRIu64 " ORDER BY p.label, p.time_ns, p.version",
 		   series_schemas[query->kind].name, series_levels[reading->level].step_ns / 1000000000);
 	return run(reading, &text, 0, take_rollup);
 }
@@ -394,6 +417,8 @@ static int read_rolled(struct series_reading *reading)
 		err = ask_points(reading);
 	if (!err)
 		err = ask_rollups(reading);
+	if (!err)
+		err = feed_rollup(reading);
 	return err ? err : feed_kept(reading, NULL, 0, 0);
 }
 

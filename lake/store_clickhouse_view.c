@@ -112,45 +112,54 @@ static void rows_view(struct writer *writer, enum schema_entity_id id)
 	end(writer);
 }
 
-static void gather(struct writer *writer, enum schema_entity_id id, unsigned column)
+static void gather(struct buf *out, enum schema_entity_id id, unsigned column)
 {
 	const char *name = schema_entities[id].columns[column].name;
 
 	switch (clickhouse_role(id, column)) {
 	case ROLE_KEY:
-		buf_printf(writer->out, "p.`%s`", name);
+		buf_printf(out, "p.`%s`", name);
 		break;
 	case ROLE_ANY:
-		buf_printf(writer->out, "max(p.`%s`)", name); // parts that only add something have it empty
+		buf_printf(out, "max(p.`%s`)", name); // parts that only add something have it empty
 		break;
 	case ROLE_LATEST:
 		if (id == ENTITY_RUNS && column == RUNS_stitched_id) // 0: taken back
-			buf_append_string(writer->out, "nullIf(argMax(p.stitched_id, p.`at`), 0)");
+			buf_append_string(out, "nullIf(argMax(p.stitched_id, p.`at`), 0)");
 		else if (id == ENTITY_HOSTS && (column == HOSTS_epoch || column == HOSTS_acked))
-			buf_printf(writer->out, "argMax(p.`%s`, (p.`at`, p.acked))", name);
+			buf_printf(out, "argMax(p.`%s`, (p.`at`, p.acked))", name);
 		else
-			buf_printf(writer->out, "argMax(p.`%s`, p.`at`)", name);
+			buf_printf(out, "argMax(p.`%s`, p.`at`)", name);
 		break;
 	case ROLE_ROOT:
-		buf_printf(writer->out, "argMin(tuple(p.`%s`), p.root_start_ns).1", name);
+		buf_printf(out, "argMin(tuple(p.`%s`), p.root_start_ns).1", name);
 		break;
 	case ROLE_REPLACE:
-		buf_printf(writer->out, "argMax(tuple(p.`%s`), p.`at`).1", name);
+		buf_printf(out, "argMax(tuple(p.`%s`), p.`at`).1", name);
 		break;
 	case ROLE_MIN:
-		buf_printf(writer->out, "min(p.`%s`)", name);
+		buf_printf(out, "min(p.`%s`)", name);
 		break;
 	case ROLE_MAX:
-		buf_printf(writer->out, "max(p.`%s`)", name);
+		buf_printf(out, "max(p.`%s`)", name);
 		break;
 	case ROLE_SUM: // numbers end at 2^63 - 1 everywhere
-		buf_printf(writer->out, "if(sum(p.`%s`) > 9223372036854775807, 9223372036854775807, sum(p.`%s`))", name,
-			   name);
+		buf_printf(out, "if(sum(p.`%s`) > 9223372036854775807, 9223372036854775807, sum(p.`%s`))", name, name);
 		break;
 	case ROLE_DISTINCT:
-		buf_printf(writer->out, "uniqExactArray(p.`%s`)", name);
+		buf_printf(out, "uniqExactArray(p.`%s`)", name);
 		break;
 	}
+}
+
+void clickhouse_put_gathered(struct buf *out, enum schema_entity_id id, unsigned column)
+{
+	const struct schema_column *schema = &schema_entities[id].columns[column];
+	bool count = clickhouse_role(id, column) == ROLE_SUM && !(schema->flags & SCHEMA_N);
+
+	buf_append_string(out, count ? "ifNull(" : "");
+	gather(out, id, column);
+	buf_printf(out, "%s AS `%s`", count ? ", 0)" : "", schema->name);
 }
 
 static void parts_view(struct writer *writer, enum schema_entity_id id)
@@ -161,12 +170,8 @@ static void parts_view(struct writer *writer, enum schema_entity_id id)
 	view(writer, entity->name);
 	buf_append_string(writer->out, "SELECT ");
 	for (unsigned i = 0; i < entity->column_count; i++) {
-		bool count = clickhouse_role(id, i) == ROLE_SUM && !(entity->columns[i].flags & SCHEMA_N);
-
 		buf_append_string(writer->out, i ? ", " : "");
-		buf_append_string(writer->out, count ? "ifNull(" : "");
-		gather(writer, id, i);
-		buf_printf(writer->out, "%s AS `%s`", count ? ", 0)" : "", entity->columns[i].name);
+		clickhouse_put_gathered(writer->out, id, i);
 	}
 	buf_printf(writer->out, " FROM `%s`.%s_part AS p", writer->url->database, entity->name);
 	where_part(writer);

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The ClickHouse store against the real engine: the cases of every store, and exactly once whatever dies."""
 
+import json
 import os
 import re
 import signal
@@ -116,6 +117,29 @@ def test_instances_at_once(clickhouse):
         assert process.returncode == 0, output
         assert "acked 200 " in output
     assert_exact(url, 200, hosts=2)
+
+
+def test_rows_as_the_views_have_them(clickhouse):
+    """What the store puts together from parts, or picks first, is what the views say: of living processes too."""
+    url = clickhouse.database()
+    database = re.search(r"/(db\d+)", url).group(1)
+    for host in ("host-1", "host-2"):
+        write(url, "w", host, 1, 93, 31)
+    assert int(clickhouse.query(f"SELECT count() FROM {database}.live")) == 2
+    assert int(clickhouse.query(f"SELECT max(c) FROM (SELECT count() AS c FROM {database}.runs_part GROUP BY id)")) > 2
+    for table, order, limit in (("runs", "id", 0), ("runs", "-start_ns", 1), ("tasks", "id", 0), ("tasks", "id", 7),
+                                ("tasks", "-cpu_ns", 7), ("tools", "id", 0), ("tools", "-processes", 3),
+                                ("processes", "-id", 0), ("processes", "id", 7), ("hosts", "host", 0)):
+        column, down = order.lstrip("-"), "DESC" if order[0] == "-" else "ASC"
+        want = clickhouse.query(f"SELECT * FROM {database}.{table} ORDER BY {column} {down} NULLS LAST, id "
+                                f"LIMIT {limit or 1000} FORMAT JSONEachRow").splitlines()
+        got = subprocess.run([BINARY, table, "--json", "--sort", order, "--limit", str(limit), "--store", url],
+                             check=True, stdout=subprocess.PIPE, text=True, timeout=60).stdout.splitlines()
+        assert want and len(got) == len(want), table
+        for mine, theirs in zip(map(json.loads, got), map(json.loads, want)):
+            different = {name: (mine.get(name), value) for name, value in theirs.items()
+                         if not isinstance(mine.get(name), (list, dict)) and str(mine.get(name)) != str(value)}
+            assert not different, (table, different)
 
 
 @pytest.mark.parametrize("when", ["after", pytest.param("before", marks=pytest.mark.long)])

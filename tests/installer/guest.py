@@ -27,6 +27,7 @@ SCRIPTS = {
     "init": "mount -t proc proc /proc\nmount -t sysfs sys /sys\nmount -t devtmpfs dev /dev\nmount -t tmpfs -o mode=755 run /run\n"
             "mount -t cgroup2 none /sys/fs/cgroup\nexec /sbin/init\n",
     "guest.sh": r"""
+[ @@ != openrc ] || { mkdir -p /run/openrc && echo default >/run/openrc/softlevel && /sbin/openrc default; }
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin
 mount -t bpf bpf /sys/fs/bpf
 mount -t tracefs trace /sys/kernel/tracing
@@ -77,6 +78,7 @@ def make_root(root, init, srv, debs):
         (root / name).mkdir(parents=True)
     for name in ("bin", "sbin", "lib", "lib64"):
         (root / name).symlink_to(f"usr/{name}")
+    (root / "var/run").symlink_to("../run")
     shutil.copy("/bin/busybox", root / "usr/bin/busybox")
     for name in command("busybox", "--list-full").split():
         if not os.path.lexists(root / name):
@@ -100,8 +102,8 @@ def make_root(root, init, srv, debs):
         (root / name).write_text("#!/bin/sh\n" + text.replace("@@", init))
         (root / name).chmod(0o755)
     if init != "systemd":
-        first = "mkdir -p /run/openrc && echo default >/run/openrc/softlevel && /sbin/openrc default; " if init == "openrc" else ""
-        (root / "etc/inittab").write_text(f"id:3:initdefault:\ng:3:once:/bin/sh -c '{first}exec /bin/sh /guest.sh' >/dev/ttyS0 2>&1\n")
+        (root / "etc/inittab").write_text("id:3:initdefault:\ng:3:once:/bin/sh /guest.sh >/dev/ttyS0 2>&1\n")
+        (root / "etc/insserv.conf").touch()
         (root / "etc/init.d/localmount").write_text("#!/sbin/openrc-run\nstart() { :; }\n")
         (root / "etc/init.d/localmount").chmod(0o755)
     shutil.copytree(srv, root / "srv", dirs_exist_ok=True, ignore=shutil.ignore_patterns("site"))
@@ -124,5 +126,5 @@ def run(folder, init, srv, debs):
         said = guest.communicate()[0]
     said = said.decode(errors="replace").replace("\r", "")
     found = {name: re.search(rf"^{name}: (.*)$", said, re.M) for name in ("first process", "seconds", "state", "status")}
-    assert all(found.values()), said
+    assert all(found.values()) and found["status"][1], said
     return (found["first process"][1], int(found["seconds"][1]), json.loads(found["state"][1]), json.loads(found["status"][1]))

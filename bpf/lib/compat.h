@@ -178,6 +178,24 @@ struct mm_pages {
 	__s64 of[4];
 };
 
+// Four numbers from an address without a type, by two loads where the kernel can be told one.
+static __always_inline bool read_four(__s32 four[4], const void *from)
+{
+	const struct timespec64 *two;
+	__u64 first, second;
+
+	if (!bpf_ksym_exists(bpf_rdonly_cast))
+		return !bpf_probe_read_kernel(four, 4 * sizeof(four[0]), from);
+	two = bpf_rdonly_cast(from, bpf_core_type_id_kernel(struct timespec64));
+	first = two->tv_sec;
+	second = two->tv_nsec;
+	four[0] = (__s32)first;
+	four[1] = (__s32)(first >> 32);
+	four[2] = (__s32)second;
+	four[3] = (__s32)(second >> 32);
+	return true;
+}
+
 // Each CPU's shares of the four counters of an mm that lie side by side, added to their own counts.
 static __always_inline void shares_add_four(struct mm_pages *pages, const __s32 *shares, __u32 cpu_count)
 {
@@ -195,7 +213,7 @@ static __always_inline void shares_add_four(struct mm_pages *pages, const __s32 
 		__u32 cpu = first + i;
 
 		if (cpu >= end || cpu >= CPU_OFFSETS_MAX || !offsets->of[cpu] ||
-		    bpf_probe_read_kernel(four, sizeof(four), (const char *)shares + offsets->of[cpu]))
+		    !read_four(four, (const char *)shares + offsets->of[cpu]))
 			return;
 		pages->of[0] += four[0];
 		pages->of[1] += four[1];

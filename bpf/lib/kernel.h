@@ -134,6 +134,7 @@ struct css_set {
 };
 
 struct qstr {
+	__u32 len;
 	const unsigned char *name;
 };
 
@@ -146,9 +147,15 @@ struct inode {
 	struct super_block *i_sb;
 };
 
+union shortname_store {
+	unsigned char string[40];
+	unsigned long words[5];
+};
+
 struct dentry {
 	struct dentry *d_parent;
 	struct qstr d_name;
+	union shortname_store d_shortname;
 };
 
 struct vfsmount {
@@ -183,6 +190,11 @@ struct fdtable {
 
 struct files_struct {
 	struct fdtable *fdt;
+};
+
+struct timespec64 {
+	__s64 tv_sec;
+	long tv_nsec;
 };
 
 struct percpu_counter {

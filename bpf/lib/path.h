@@ -8,9 +8,12 @@
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
 
+#include "bpf/lib/compat.h"
+
 enum {
 	PATH_COMPONENTS_MAX = 48,
 	PATH_COMPONENT_SIZE = 256, // NAME_MAX and a NUL
+	NAME_SHORT_SIZE = 32, // of the 40 bytes that a dentry has
 	PATH_WALK_SIZE = 4096,
 	PATH_BUFFER_SIZE = PATH_WALK_SIZE + PATH_COMPONENT_SIZE,
 };
@@ -20,6 +23,29 @@ enum {
 struct path_cursor {
 	volatile __u32 used;
 };
+
+// A short name lies in its dentry, since 6.14 as longs ("dcache: back inline names with a struct-wrapped array of
+// unsigned long"): a load for each eight bytes, where a helper call takes as long as thirty. dentry has its type. True:
+// it was such a name. What is written behind its NUL the next component takes.
+static __always_inline bool path_component_short(char *out, struct path_cursor *cursor, struct dentry *dentry)
+{
+	__u32 used = cursor->used, length = dentry->d_name.len;
+
+	if (!bpf_core_field_exists(dentry->d_shortname) || used >= PATH_WALK_SIZE || length >= NAME_SHORT_SIZE ||
+	    (__u64)dentry->d_name.name != (__u64)&dentry->d_shortname)
+		return false;
+	out += used;
+	((__u64 *)out)[0] = dentry->d_shortname.words[0];
+	if (length >= 8)
+		((__u64 *)out)[1] = dentry->d_shortname.words[1];
+	if (length >= 16)
+		((__u64 *)out)[2] = dentry->d_shortname.words[2];
+	if (length >= 24)
+		((__u64 *)out)[3] = dentry->d_shortname.words[3];
+	out[length] = 0;
+	cursor->used = used + length + 1;
+	return true;
+}
 
 // Writes one component behind the others. False: it could not be read, or there is no room.
 static __always_inline bool path_component(char *out, struct path_cursor *cursor, const unsigned char *name)
@@ -36,6 +62,17 @@ static __always_inline bool path_component(char *out, struct path_cursor *cursor
 	return true;
 }
 
+// Nearly always: a load instead of a call, where the kernel can be told the type.
+static __always_inline bool mount_is_top(const struct mount *mount)
+{
+	const struct mount *typed;
+
+	if (!bpf_ksym_exists(bpf_rdonly_cast))
+		return false;
+	typed = bpf_rdonly_cast(mount, bpf_core_type_id_kernel(struct mount));
+	return typed->mnt_parent == mount;
+}
+
 // From a mount's root on upwards, through the mounts above. Pointers out of container_of() have no type: each link
 // is a helper call.
 static __always_inline bool path_walk_mounts(char *out, struct path_cursor *cursor, const struct vfsmount *vfsmount)
@@ -43,6 +80,8 @@ static __always_inline bool path_walk_mounts(char *out, struct path_cursor *curs
 	const struct mount *mount = (const void *)((const char *)vfsmount - bpf_core_field_offset(struct mount, mnt));
 	const struct dentry *dentry = NULL, *root = NULL;
 
+	if (mount_is_top(mount))
+		return true;
 	for (int i = 0; i < PATH_COMPONENTS_MAX; i++) {
 		if (dentry == root) {
 			const struct mount *above = BPF_CORE_READ(mount, mnt_parent);
@@ -75,7 +114,8 @@ static __always_inline int path_walk_first(char *out, struct path_cursor *cursor
 			return 1;
 		if (dentry == parent)
 			return 0;
-		if (!path_component(out, cursor, dentry->d_name.name))
+		if (!path_component_short(out, cursor, dentry) &&
+		    !path_component(out, cursor, dentry->d_name.name))
 			return -1;
 		dentry = parent;
 	}

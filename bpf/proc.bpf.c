@@ -122,8 +122,8 @@ static __always_inline void namespaces_fill(struct event_identity *identity, str
 	const struct host_namespaces *host = host_namespaces_all();
 	__u32 *ns = identity->namespaces;
 
-	if (host && (__u64)namespaces == host->nsproxy && (__u64)plain->real_cred->user_ns == host->user_ns &&
-	    plain->thread_pid->level == 0) {
+	// Who is in another pid namespace has an nsproxy of its own, or its parent's.
+	if (host && (__u64)namespaces == host->nsproxy && (__u64)plain->real_cred->user_ns == host->user_ns) {
 		identity->pid_in_namespace = leader->tgid;
 		__builtin_memcpy(ns, host->inums, sizeof(host->inums));
 		return;
@@ -158,34 +158,45 @@ static __always_inline void host_namespaces_learn(const struct task_struct *kthr
 	host->nsproxy = (__u64)nsproxy;
 }
 
+// From those that user space has of the parent, which it is told of each change of a leader's. Of kernel threads it has
+// none.
+static __always_inline bool cgroups_may_differ(struct task_struct *parent, struct task_struct *child)
+{
+	return parent->cgroups != child->cgroups || parent->pid != parent->tgid || parent->flags & PF_KTHREAD;
+}
+
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(proc_fork, struct task_struct *parent, struct task_struct *child)
 {
+	struct filter_config *config = filter_settings();
 	struct event_counts *counts;
 	struct event_fork *event;
 
-	if (child->flags & PF_KTHREAD)
+	if (child->flags & PF_KTHREAD || !config)
 		return 0;
 	if (child->pid != child->tgid) {
 		thread_started(child);
 		return 0;
 	}
-	filter_inherit(task_plain(parent)->group_leader, child);
-	if (filter_drops(child)) {
+	filter_inherit(config, parent, child);
+	if (filter_drops(config, child)) {
 		lifecycle_filtered();
 		return 0;
 	}
 	counts = lifecycle_counts();
 	event = counts ? emit_reserve(counts, sizeof(*event)) : NULL;
 	if (!event) {
-		records_missing();
+		records_missing(config);
 		return 0;
 	}
 	header_fill(&event->header, EVENT_FORK, sizeof(*event));
 	process_id_fill(&event->process, child);
 	parent_fill(&event->parent, child);
-	event->cgroup_id = task_cgroup_id(child, cgroup_subsystem);
-	event->default_cgroup_id = cgroup_subsystem >= 0 ? task_cgroup_id(child, -1) : 0;
+	event->cgroup_id = event->default_cgroup_id = 0;
+	if (cgroups_may_differ(parent, child) || records_whole(config)) {
+		event->cgroup_id = task_cgroup_id(child, cgroup_subsystem);
+		event->default_cgroup_id = cgroup_subsystem >= 0 ? task_cgroup_id(child, -1) : 0;
+	}
 	emit_submit(counts, event);
 	return 0;
 }
@@ -241,19 +252,39 @@ static __always_inline __u32 exec_payload(struct exec_scratch *scratch, struct t
 	return payload_end(scratch) + size;
 }
 
+static __always_inline void exec_counters(struct counters *counters, struct task_struct *task,
+					  struct signal_struct *signal, __u64 start_ns, __u64 now)
+{
+	struct thread_sums *sums;
+
+	counters->threads = 1;
+	if (thread_is_only(signal, 1, 0)) {
+		counters_only(counters, task, now);
+		return;
+	}
+	counters_from_signal(counters, signal);
+	counters_add_task(counters, task);
+	running_slice_add(&counters->cpu_ns, task, now);
+	counters_io_zero(counters);
+	sums = thread_sums_find(task->tgid, start_ns);
+	if (sums)
+		counters_io_sums(counters, sums);
+	counters_io_task(counters, task);
+}
+
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(proc_exec, struct task_struct *task, int old_pid, struct linux_binprm *bprm)
 {
 	__u32 cpu = bpf_get_smp_processor_id();
 	struct exec_scratch *scratch = bpf_map_lookup_elem(&exec_scratch, &cpu);
+	struct filter_config *config = filter_settings();
 	struct task_struct *plain = task_plain(task);
 	struct signal_struct *signal = plain->signal;
-	struct thread_sums *sums;
 	struct event_exec *event;
 	__u64 now;
 	__u32 size;
 
-	if (!scratch)
+	if (!scratch || !config)
 		return 0;
 	now = bpf_ktime_get_boot_ns();
 	// Whichever thread called it, by now it is the leader.
@@ -261,29 +292,21 @@ int BPF_PROG(proc_exec, struct task_struct *task, int old_pid, struct linux_binp
 	identity_fill(&event->identity, task, task);
 	namespaces_fill(&event->identity, task, task);
 	event->identity.parent = (struct event_process_id){ 0 };
-	if (records_whole())
+	if (records_whole(config))
 		parent_fill(&event->identity.parent, task);
-	filter_exec(task, event->identity.uid, event->identity.cgroup_id, event->identity.comm);
-	if (filter_drops(task)) {
+	filter_exec(config, task, event->identity.uid, event->identity.cgroup_id, event->identity.comm);
+	if (filter_drops(config, task)) {
 		lifecycle_filtered();
 		return 0;
 	}
-	counters_from_signal(&event->counters, signal);
-	counters_add_task(&event->counters, task);
-	running_slice_add(&event->counters.cpu_ns, task, now);
-	counters_io_zero(&event->counters);
-	sums = thread_sums_of(signal, 1, 0, task->tgid, event->identity.process.start_ns);
-	if (sums)
-		counters_io_sums(&event->counters, sums);
-	counters_io_task(&event->counters, task);
-	event->counters.threads = 1;
+	exec_counters(&event->counters, task, signal, event->identity.process.start_ns, now);
 	event->maxrss_bytes = (__u64)signal->maxrss << page_shift;
 	event->old_pid = old_pid != task->pid ? old_pid : 0;
 	event->reserved = 0;
 	size = sizeof(*event) + exec_payload(scratch, plain, bprm);
 	header_fill_at(&event->header, EVENT_EXEC, size, now);
 	if (size <= sizeof(*event) + PAYLOAD_SIZE && !emit_lifecycle(event, size))
-		records_missing();
+		records_missing(config);
 	return 0;
 }
 
@@ -301,8 +324,9 @@ static __always_inline void exit_memory(struct event_exit *event, struct task_st
 	struct mm_pages pages;
 	__u64 now, peak;
 
-	event->maxrss_bytes = (__u64)task->signal->maxrss << page_shift;
+	event->maxrss_bytes = 0;
 	if (!mm) {
+		event->maxrss_bytes = (__u64)task->signal->maxrss << page_shift;
 		// Before 6.16 the mm is gone here, but the kernel thread that borrows it may still show it.
 		mm = task->active_mm;
 		peak = mm ? (__u64)BPF_CORE_READ(mm, hiwater_rss) << page_shift : 0;
@@ -325,23 +349,18 @@ static __always_inline void exit_memory(struct event_exit *event, struct task_st
 	event->peak_rss_bytes = peak > now ? peak : now;
 }
 
-// All but what says whose record it is.
-static __always_inline void exit_fill(struct event_exit *event, struct task_struct *task, struct task_struct *leader,
-				      const struct thread_sums *sums, __u64 now)
+// Of a process that had further threads, or may have had.
+static __always_inline void exit_counters(struct event_exit *event, struct task_struct *task,
+					  struct task_struct *leader, const struct thread_sums *sums, __u64 now)
 {
 	struct task_struct *plain = task_plain(task);
-	struct signal_struct *signal = plain->signal;
 
-	event->flags = 0;
-	event->threads_life_ns = 0;
-	event->identity_size = event->cwd_size = 0;
-	counters_from_signal(&event->counters, signal);
+	counters_from_signal(&event->counters, plain->signal);
 	counters_add_task(&event->counters, task);
 	running_slice_add(&event->counters.cpu_ns, task, now);
 	if (leader != plain)
 		counters_add_task(&event->counters, leader);
 	counters_io_zero(&event->counters);
-	event->counters.threads = 0;
 	if (sums) {
 		counters_io_sums(&event->counters, sums);
 		if (sums->partial)
@@ -351,6 +370,23 @@ static __always_inline void exit_fill(struct event_exit *event, struct task_stru
 	} else {
 		counters_io_task(&event->counters, task);
 	}
+}
+
+// All but what says whose record it is.
+static __always_inline void exit_fill(struct event_exit *event, struct task_struct *task, struct task_struct *leader,
+				      bool only, const struct thread_sums *sums, __u64 now)
+{
+	struct task_struct *plain = task_plain(task);
+	struct signal_struct *signal = plain->signal;
+
+	event->flags = 0;
+	event->threads_life_ns = 0;
+	event->identity_size = event->cwd_size = 0;
+	event->counters.threads = 0;
+	if (only)
+		counters_only(&event->counters, task, now);
+	else
+		exit_counters(event, task, leader, sums, now);
 	event->status = exit_status(signal, leader);
 	if (signal->oom_mm)
 		event->flags |= PROC_EXIT_OOM_VICTIM;
@@ -384,17 +420,19 @@ int BPF_PROG(proc_exit, struct task_struct *task, bool group_dead)
 	struct task_struct *plain = task_plain(task), *leader = plain->group_leader;
 	bool is_leader = task->pid == task->tgid;
 	__u64 start_ns = is_leader ? task->start_boottime : leader->start_boottime;
+	const struct filter_config *config = filter_settings();
+	bool only = thread_is_only(plain->signal, 1, 0), last;
 	struct exit_scratch *scratch = NULL;
+	struct thread_sums *sums = NULL;
 	struct event_counts *counts;
-	struct thread_sums *sums;
 	struct event_exit *event;
 	__u32 zero = 0;
 	__u64 now;
-	bool last;
 
-	if (task->flags & PF_KTHREAD)
+	if (task->flags & PF_KTHREAD || !config)
 		return 0;
-	sums = thread_sums_of(plain->signal, 1, 0, task->tgid, start_ns);
+	if (!only)
+		sums = thread_sums_find(task->tgid, start_ns);
 	if (sums)
 		thread_sums_add(sums, task);
 	if (exit_has_group_dead)
@@ -403,14 +441,14 @@ int BPF_PROG(proc_exit, struct task_struct *task, bool group_dead)
 		last = plain->signal->live.counter == 0;
 	if (!last)
 		return 0;
-	if (filter_drops(leader)) {
+	if (filter_drops(config, leader)) {
 		lifecycle_filtered();
 		return 0;
 	}
 	counts = lifecycle_counts();
 	if (!counts)
 		return 0;
-	if (task->flags & PF_FORKNOEXEC || records_whole()) {
+	if (task->flags & PF_FORKNOEXEC || records_whole(config)) {
 		scratch = bpf_map_lookup_elem(&exit_scratch, &zero);
 		if (!scratch)
 			return 0;
@@ -426,7 +464,7 @@ int BPF_PROG(proc_exit, struct task_struct *task, bool group_dead)
 		task_comm(event->comm, task);
 	else
 		task_comm(event->comm, leader);
-	exit_fill(event, task, leader, sums, now);
+	exit_fill(event, task, leader, only, sums, now);
 	if (scratch) {
 		exit_whole(scratch, task, leader, now);
 		return 0;
@@ -451,19 +489,33 @@ int BPF_PROG(proc_parting)
 {
 	struct task_struct *task = current_trusted();
 	struct task_struct *plain, *leader;
+	struct signal_struct *signal;
 	struct proc_parting *parting;
 	__u64 cpu_ns, start_ns;
-	bool is_leader;
+	bool released;
 	__u32 slot;
 
 	if (!task || !(task->flags & PF_EXITING))
 		return 0;
 	plain = task_plain(task);
-	if (plain->signal->live.counter)
+	signal = plain->signal;
+	if (signal->live.counter)
 		return 0;
-	leader = plain->group_leader;
-	is_leader = task->pid == task->tgid;
-	start_ns = is_leader ? task->start_boottime : leader->start_boottime;
+	released = !plain->sighand;
+	cpu_ns = signal->sum_sched_runtime;
+	if (!released)
+		cpu_ns += task->se.sum_exec_runtime;
+	if (task->pid == task->tgid) {
+		if (released)
+			return 0; // what it wrote before stands
+		start_ns = task->start_boottime;
+	} else {
+		leader = plain->group_leader;
+		start_ns = leader->start_boottime;
+		cpu_ns += leader->se.sum_exec_runtime;
+	}
+	if (!released)
+		running_slice_add(&cpu_ns, task, bpf_ktime_get_boot_ns());
 	slot = proc_parting_slot(task->tgid, start_ns);
 	parting = bpf_map_lookup_elem(&partings, &slot);
 	if (!parting)
@@ -471,13 +523,6 @@ int BPF_PROG(proc_parting)
 	parting->pid = task->tgid;
 	parting->start_ns = start_ns;
 	parting->run_delay_ns = task->sched_info.run_delay;
-	cpu_ns = plain->signal->sum_sched_runtime;
-	if (is_leader || plain->sighand)
-		cpu_ns += task->se.sum_exec_runtime;
-	if (!is_leader)
-		cpu_ns += leader->se.sum_exec_runtime;
-	if (plain->sighand)
-		running_slice_add(&cpu_ns, task, bpf_ktime_get_boot_ns());
 	parting->cpu_ns = cpu_ns;
 	return 0;
 }
@@ -512,12 +557,11 @@ static __always_inline void free_fill(struct event_free *event, struct task_stru
 	header_fill(&event->header, EVENT_FREE, sizeof(*event));
 	process_id_fill(&event->process, task);
 	counters_from_signal(&event->counters, task_plain(task)->signal);
-	counters_io_zero(&event->counters);
 	event->counters.threads = 0;
 	if (sums)
 		counters_io_sums(&event->counters, sums);
 	else
-		counters_io_task(&event->counters, task);
+		counters_io_only(&event->counters, task);
 }
 
 // Called once the parent has reaped it: by now __exit_signal() of every thread has run, the leader's last, so the
@@ -525,16 +569,17 @@ static __always_inline void free_fill(struct event_free *event, struct task_stru
 SEC("tp_btf/sched_process_free")
 int BPF_PROG(proc_free, struct task_struct *task)
 {
+	const struct filter_config *config = filter_settings();
+	struct thread_sums *sums = NULL;
 	struct event_counts *counts;
-	struct thread_sums *sums;
-	__u32 tgid;
+	__u32 tgid = task->tgid;
 
-	tgid = task->tgid;
-	if (task->flags & PF_KTHREAD || task->pid != task->tgid)
+	if (task->flags & PF_KTHREAD || task->pid != task->tgid || !config)
 		return 0;
-	sums = thread_sums_of(task_plain(task)->signal, 0, 1, tgid, task->start_boottime);
+	if (!thread_is_only(task_plain(task)->signal, 0, 1))
+		sums = thread_sums_find(tgid, task->start_boottime);
 	counts = lifecycle_counts();
-	if (filter_drops(task)) {
+	if (filter_drops(config, task)) {
 		lifecycle_filtered();
 	} else if (counts) {
 		struct event_free *event = emit_reserve(counts, sizeof(*event));
@@ -548,7 +593,7 @@ int BPF_PROG(proc_free, struct task_struct *task)
 	}
 	if (sums)
 		bpf_map_delete_elem(&thread_sums, &tgid);
-	filter_forget(task);
+	filter_forget(config, task);
 	return 0;
 }
 
@@ -556,6 +601,7 @@ int BPF_PROG(proc_free, struct task_struct *task)
 SEC("iter/task")
 int proc_live(struct bpf_iter__task *ctx)
 {
+	const struct filter_config *config = filter_settings();
 	struct task_struct *task = ctx->task;
 	struct thread_sums *sums;
 	struct event_live event;
@@ -568,7 +614,7 @@ int proc_live(struct bpf_iter__task *ctx)
 			clock_shift_learn(reader);
 		cpu_offsets_find(cpu_count);
 	}
-	if (!task)
+	if (!task || !config)
 		return 0;
 	task = task_plain(task);
 	if (task->flags & PF_KTHREAD) {
@@ -580,9 +626,9 @@ int proc_live(struct bpf_iter__task *ctx)
 		identity_fill(&event.identity, task, task);
 		parent_fill(&event.identity.parent, task);
 		namespaces_fill(&event.identity, task, task);
-		filter_seed(task, event.identity.uid, event.identity.cgroup_id, event.identity.comm);
+		filter_seed(config, task, event.identity.uid, event.identity.cgroup_id, event.identity.comm);
 	}
-	if (filter_drops(task->group_leader))
+	if (filter_drops(config, task->group_leader))
 		return 0;
 	counters_io_zero(&event.counters);
 	if (task->pid != task->tgid) {
@@ -689,12 +735,16 @@ int BPF_PROG(proc_cgroup_rmdir, struct cgroup *cgroup, const char *path)
 SEC("tp_btf/cgroup_attach_task")
 int BPF_PROG(proc_cgroup_attach, struct cgroup *cgroup, const char *path, struct task_struct *task, bool threadgroup)
 {
+	const struct filter_config *config = filter_settings();
 	struct event_move event;
 
+	// A process is where its leader is; a further thread may be elsewhere.
+	if (!config || (!threadgroup && task->pid != task->tgid))
+		return 0;
 	if (((__u32)cgroup->root->hierarchy_id != cgroup_hierarchy && !cgroup_in_default(cgroup)) ||
 	    task->flags & PF_KTHREAD)
 		return 0;
-	if (filter_drops(task->group_leader)) {
+	if (filter_drops(config, task->group_leader)) {
 		lifecycle_filtered();
 		return 0;
 	}

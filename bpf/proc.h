@@ -55,7 +55,7 @@ struct event_fork {
 	struct event_header header;
 	struct event_process_id process;
 	struct event_process_id parent; // real_parent's group leader
-	__u64 cgroup_id; // as in struct event_identity
+	__u64 cgroup_id; // as in struct event_identity; both 0: the parent's
 	__u64 default_cgroup_id;
 };
 _Static_assert(sizeof(struct event_fork) == 64, "event_fork");

@@ -79,17 +79,18 @@ SEC("iter/task")
 int sched_states(struct bpf_iter__task *ctx)
 {
 	struct task_struct *trusted = ctx->task; // as bpf_task_pt_regs() wants it
+	const struct filter_config *config = filter_settings();
 	struct event_state event = {};
 	struct task_struct *task;
 	__u32 state;
 
-	if (!trusted)
+	if (!trusted || !config)
 		return 0;
 	task = task_plain(trusted);
 	if (task->flags & PF_KTHREAD || task->exit_state)
 		return 0;
 	state = task_state(task);
-	if (!(state & (TASK_INTERRUPTIBLE | TASK_UNINTERRUPTIBLE)) || filter_drops(task->group_leader))
+	if (!(state & (TASK_INTERRUPTIBLE | TASK_UNINTERRUPTIBLE)) || filter_drops(config, task->group_leader))
 		return 0;
 	event.process.pid = task->tgid;
 	event.process.start_ns = task->group_leader->start_boottime;

@@ -147,6 +147,10 @@ static struct event_identity identity_inherited(const struct event_fork *event, 
 
 	if (!parent)
 		return identity;
+	if (!event->cgroup_id) {
+		identity.cgroup_id = parent->cgroup_id;
+		identity.default_cgroup_id = parent->default_cgroup_id;
+	}
 	identity.uid = parent->uid;
 	identity.gid = parent->gid;
 	identity.session = parent->session;

@@ -104,14 +104,12 @@ static __always_inline struct thread_sums *thread_sums_find(__u32 tgid, __u64 st
 }
 
 // __exit_signal() of each thread moves the count of signal->stats_lock by two, and so does the wait for a child. Where
-// it stands at the number of those we know of, there was never another thread, and no sums to look for.
-static __always_inline struct thread_sums *thread_sums_of(struct signal_struct *signal, __u32 threads, __u32 released,
-							  __u32 tgid, __u64 start_ns)
+// it stands at the number of those we know of, there was never another thread, no sums to look for, and without a
+// released thread nothing in the signal struct. False: it cannot be told.
+static __always_inline bool thread_is_only(struct signal_struct *signal, __u32 threads, __u32 released)
 {
-	if (bpf_core_field_exists(signal->stats_lock.seqcount.seqcount.sequence) &&
-	    signal->stats_lock.seqcount.seqcount.sequence == 2 * released && (__u32)signal->nr_threads == threads)
-		return NULL;
-	return thread_sums_find(tgid, start_ns);
+	return bpf_core_field_exists(signal->stats_lock.seqcount.seqcount.sequence) &&
+	       signal->stats_lock.seqcount.seqcount.sequence == 2 * released && (__u32)signal->nr_threads == threads;
 }
 
 // What released threads left in the signal struct (kernel/exit.c, __exit_signal).
@@ -147,6 +145,37 @@ static __always_inline void counters_io_task(struct counters *counters, struct t
 	counters->read_bytes += task->ioac.read_bytes;
 	counters->write_bytes += task->ioac.write_bytes;
 	counters->cancelled_write_bytes += task->ioac.cancelled_write_bytes;
+}
+
+// Of a process that never had another thread. Its signal struct is empty while it lives.
+static __always_inline void counters_io_only(struct counters *counters, struct task_struct *task)
+{
+	counters->run_delay_ns = task->sched_info.run_delay;
+	counters->rchar_bytes = task->ioac.rchar;
+	counters->wchar_bytes = task->ioac.wchar;
+	counters->read_syscalls = task->ioac.syscr;
+	counters->write_syscalls = task->ioac.syscw;
+	counters->read_bytes = task->ioac.read_bytes;
+	counters->write_bytes = task->ioac.write_bytes;
+	counters->cancelled_write_bytes = task->ioac.cancelled_write_bytes;
+	counters->threads_max = 1;
+	// The compiler would make one load of these and those in counters_io_sums(), and the verifier refuses that.
+	asm volatile("" ::: "memory");
+}
+
+static __always_inline void counters_only(struct counters *counters, struct task_struct *task, __u64 now)
+{
+	__u64 cpu_ns = task->se.sum_exec_runtime;
+
+	running_slice_add(&cpu_ns, task, now);
+	counters->cpu_ns = cpu_ns;
+	counters->utime_ns = task->utime;
+	counters->stime_ns = task->stime;
+	counters->voluntary_switches = task->nvcsw;
+	counters->involuntary_switches = task->nivcsw;
+	counters->minor_faults = task->min_flt;
+	counters->major_faults = task->maj_flt;
+	counters_io_only(counters, task);
 }
 
 static __always_inline void counters_io_sums(struct counters *counters, const struct thread_sums *sums)
@@ -185,8 +214,8 @@ static __always_inline void thread_sums_add(struct thread_sums *sums, struct tas
 }
 
 // live, not nr_threads: that still counts a thread which has begun to exit.
-// A process got another thread: from now on its dead threads are summed.
-static __always_inline void thread_started(struct task_struct *thread)
+// A process got another thread: from now on its dead threads are summed. Not inline, for what most forks pass by.
+static __noinline void thread_started(struct task_struct *thread)
 {
 	struct task_struct *plain = task_plain(thread);
 	__u32 tgid = thread->tgid;

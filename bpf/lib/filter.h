@@ -8,6 +8,7 @@
 #include <bpf/bpf_helpers.h>
 
 #include "bpf/filter_policy.h"
+#include "bpf/lib/compat.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -56,13 +57,12 @@ static __always_inline void filter_policy_set(__u32 pid, __u64 start_ns, __u8 po
 	bpf_map_update_elem(&filter_processes, &process, &policy, BPF_ANY);
 }
 
-// leader: the thread-group leader, here and below.
-static __always_inline bool filter_drops(struct task_struct *leader)
+// leader: the thread-group leader, here and below. config: filter_settings(), which a program asks for once.
+static __always_inline bool filter_drops(const struct filter_config *config, struct task_struct *leader)
 {
-	const struct filter_config *config = filter_settings();
 	const __u8 *policy;
 
-	if (!config || !config->active)
+	if (!config->active)
 		return false;
 	policy = filter_policy_of(leader->tgid, leader->start_boottime);
 	return (policy ? *policy : config->default_policy) == FILTER_EXCLUDE;
@@ -70,32 +70,33 @@ static __always_inline bool filter_drops(struct task_struct *leader)
 
 // Whether a record has to say what those before it of the same process said: with a filter they may have been kept out,
 // before everything that lives was read and after a full ring they may be missing.
-static __always_inline bool records_whole(void)
+static __always_inline bool records_whole(const struct filter_config *config)
 {
-	const struct filter_config *config = filter_settings();
-
-	return !config || config->active || config->whole;
+	return config->active || config->whole;
 }
 
 // The record of a fork or exec found the ring full.
-static __always_inline void records_missing(void)
+static __always_inline void records_missing(struct filter_config *config)
 {
-	struct filter_config *config = filter_settings();
-
-	if (config)
-		config->whole = 1;
+	config->whole = 1;
 }
 
-static __always_inline void filter_inherit(struct task_struct *parent, struct task_struct *child)
+static __noinline void filter_inherit_policy(struct task_struct *parent, struct task_struct *child)
 {
-	const struct filter_config *config = filter_settings();
 	const __u8 *policy;
 
-	if (!config || !config->active)
-		return;
+	parent = task_plain(parent)->group_leader;
 	policy = filter_policy_of(parent->tgid, parent->start_boottime);
 	if (policy)
 		filter_policy_set(child->tgid, child->start_boottime, *policy);
+}
+
+// parent: the thread that forked.
+static __always_inline void filter_inherit(const struct filter_config *config, struct task_struct *parent,
+					   struct task_struct *child)
+{
+	if (config->active)
+		filter_inherit_policy(parent, child);
 }
 
 static __always_inline void filter_match(struct task_struct *leader, const struct filter_key *key)
@@ -107,12 +108,12 @@ static __always_inline void filter_match(struct task_struct *leader, const struc
 }
 
 // At exec: the rules by user, cgroup and name, the most particular last.
-static __always_inline void filter_exec(struct task_struct *leader, __u32 uid, __u64 cgroup_id, const char comm[16])
+static __always_inline void filter_exec(const struct filter_config *config, struct task_struct *leader, __u32 uid,
+					__u64 cgroup_id, const char comm[16])
 {
-	const struct filter_config *config = filter_settings();
 	struct filter_key key = { .field = FILTER_UID, .number = uid };
 
-	if (!config || !config->active || !config->rules)
+	if (!config->active || !config->rules)
 		return;
 	filter_match(leader, &key);
 	key.field = FILTER_CGROUP;
@@ -125,21 +126,19 @@ static __always_inline void filter_exec(struct task_struct *leader, __u32 uid, _
 }
 
 // What already runs is treated as if its parent had just forked it and it had just called exec.
-static __always_inline void filter_seed(struct task_struct *leader, __u32 uid, __u64 cgroup_id, const char comm[16])
+static __always_inline void filter_seed(const struct filter_config *config, struct task_struct *leader, __u32 uid,
+					__u64 cgroup_id, const char comm[16])
 {
-	const struct filter_config *config = filter_settings();
-
-	if (!config || !config->active || !config->seeding)
+	if (!config->active || !config->seeding)
 		return;
-	filter_inherit(leader->real_parent->group_leader, leader);
-	filter_exec(leader, uid, cgroup_id, comm);
+	filter_inherit(config, leader->real_parent, leader);
+	filter_exec(config, leader, uid, cgroup_id, comm);
 }
 
-static __always_inline void filter_forget(struct task_struct *leader)
+static __always_inline void filter_forget(const struct filter_config *config, struct task_struct *leader)
 {
-	const struct filter_config *config = filter_settings();
 	struct filter_process process = { .pid = leader->tgid, .start_ns = leader->start_boottime };
 
-	if (config && config->active)
+	if (config->active)
 		bpf_map_delete_elem(&filter_processes, &process);
 }

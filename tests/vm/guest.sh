@@ -94,7 +94,7 @@ product() {
 }
 
 [ $# = 0 ] || { "$@"; exit; }
-echo "guest: kernel $(uname -r), pages of $(getconf PAGESIZE 2>/dev/null || echo '?') bytes"
+echo "guest: kernel $(uname -r)"
 check can_bpf can_bpf
 for object in /bpf/*.bpf.o; do
 	check "load ${object##*/}" load_bpf "$object"

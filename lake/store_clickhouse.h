@@ -177,10 +177,16 @@ int clickhouse_rows_body(void *context, const char *bytes, size_t length);
 
 // ---- columns as blocks (Native) -------------------------------------------------------------------------------------
 
+// As the type of a column: UInt64 of which any value may be, since what a migration takes away is negative modulo 2^64.
+// No sum is so low, so this one is null.
+#define CLICKHOUSE_NO_SUM (UINT64_C(1) << 63)
+enum { CLICKHOUSE_SUM = 64 };
+
 // Runs a query and hands its answer on block by block: the cheapest form on both sides, above all for texts of few
 // different values.
 struct clickhouse_native {
-	const uint8_t *types; // enum schema_type of each column; a list of UInt64 is a text of its numbers' bytes
+	// enum schema_type of each column, or CLICKHOUSE_SUM; a list of UInt64 is a text of its numbers' bytes.
+	const uint8_t *types;
 	size_t type_count;
 	int (*block)(struct clickhouse_native *native); // not 0 ends the reading
 	void *context;

@@ -14,9 +14,6 @@
 
 enum { PARTS_OF_A_ROW = 2 }; // asked for, where there is a limit; what they do not fill is asked for again
 
-// Null of a sum. All others may be: what a migration takes away is negative, modulo 2^64.
-#define UNKNOWN_SUM (UINT64_C(1) << 63)
-
 struct gathering {
 	struct clickhouse_reading *reading;
 	uint8_t role[SCHEMA_COLUMNS_MAX]; // enum clickhouse_role, by place among the columns read
@@ -139,8 +136,8 @@ static int merge(struct gathering *g, size_t place, union lake_slot value, uint6
 			*slot = value;
 		break;
 	case ROLE_SUM:
-		if (value.u64 != UNKNOWN_SUM)
-			slot->u64 = (slot->u64 == UNKNOWN_SUM ? 0 : slot->u64) + value.u64;
+		if (value.u64 != CLICKHOUSE_NO_SUM)
+			slot->u64 = (slot->u64 == CLICKHOUSE_NO_SUM ? 0 : slot->u64) + value.u64;
 		break;
 	case ROLE_DISTINCT:
 		return merge_distinct(g, place, value);
@@ -195,7 +192,7 @@ static int give(struct gathering *g)
 		bool needed = !(reading->entity->columns[column].flags & SCHEMA_N);
 		union lake_slot slot = g->slot[i];
 
-		if (g->role[i] == ROLE_SUM && slot.u64 == UNKNOWN_SUM)
+		if (g->role[i] == ROLE_SUM && slot.u64 == CLICKHOUSE_NO_SUM)
 			slot.u64 = needed ? 0 : LAKE_NULL;
 		else if (g->role[i] == ROLE_SUM && slot.u64 > LAKE_U64_MAX)
 			slot.u64 = LAKE_U64_MAX;
@@ -298,14 +295,12 @@ static void select_list(struct gathering *g, struct buf *out)
 		bool list = role == ROLE_DISTINCT;
 
 		g->role[i] = (uint8_t)role;
-		g->types[i] = list && g->lists ? SCHEMA_TEXT : column->type;
+		g->types[i] = list && g->lists ? SCHEMA_TEXT : role == ROLE_SUM ? CLICKHOUSE_SUM : column->type;
 		moment |= role == ROLE_LATEST || role == ROLE_REPLACE;
 		root |= role == ROLE_ROOT;
 		buf_append_string(out, i ? ", " : "");
 		if (list && !g->lists)
 			buf_printf(out, "length(t.`%s`)", column->name);
-		else if (role == ROLE_SUM)
-			buf_printf(out, "ifNull(t.`%s`, %" PRIu64 ")", column->name, UNKNOWN_SUM);
 		else
 			buf_printf(out, "t.`%s`", column->name);
 	}

@@ -197,6 +197,8 @@ static int take_column(struct clickhouse_cut *cut, const struct form *form, enum
 		skip(cut, rows);
 	if (!form->width)
 		return take_texts(cut, rows, nulls, arena, slots) ? 0 : -ENOMEM;
+	if ((int)type == CLICKHOUSE_SUM)
+		null.u64 = CLICKHOUSE_NO_SUM;
 	if (type == SCHEMA_I64)
 		null.i64 = LAKE_I64_NULL;
 	if (type == SCHEMA_F64)

@@ -17,6 +17,7 @@
 enum {
 	WAITING_MAX = 2048, // batches
 	WAITING_BYTES_MAX = 32 << 20, // of encoded bodies
+	BODIES_BYTES_MAX = 48 << 20, // of these and of those that are still on their way
 	DECODED_LEAST = 128 * 1024, // what even a small one takes once it is decoded
 	SPARE_BATCHES = 256,
 	SPARE_BYTES_MAX = 256 * 1024,
@@ -84,10 +85,10 @@ static int headers_take(const struct server_request *request, struct wire_header
 
 static bool under_pressure(struct ingest *ingest, uint64_t bytes)
 {
-	bool pressure;
+	bool pressure = server_bodies_bytes(ingest->options.server) + bytes > BODIES_BYTES_MAX;
 
 	pthread_mutex_lock(&ingest->lock);
-	pressure = ingest->waiting >= WAITING_MAX || ingest->waiting_bytes >= WAITING_BYTES_MAX ||
+	pressure = pressure || ingest->waiting >= WAITING_MAX || ingest->waiting_bytes >= WAITING_BYTES_MAX ||
 		   !pace_allows(&ingest->pace, bytes, ingest->waiting_bytes);
 	ingest->counts.busy += pressure;
 	pthread_mutex_unlock(&ingest->lock);
@@ -99,8 +100,7 @@ void ingest_retry_after(struct ingest *ingest, struct server_reply *reply, uint6
 	char text[16];
 
 	pthread_mutex_lock(&ingest->lock);
-	snprintf(text, sizeof(text), "%u",
-		 pace_retry_s(&ingest->pace, clock_boot_ns(), bytes, ingest->waiting_bytes));
+	snprintf(text, sizeof(text), "%u", pace_retry_s(&ingest->pace, clock_boot_ns(), bytes, ingest->waiting_bytes));
 	pthread_mutex_unlock(&ingest->lock);
 	server_reply_header(reply, "Retry-After", text);
 }
@@ -224,8 +224,10 @@ static int job_decode(struct ingest *ingest, struct ingest_job *job, struct wire
 	}
 	job->batch.received_ns = clock_real_ns();
 	job->text_bytes = text->length;
-	job->decoded_bytes = text->length > DECODED_LEAST ? text->length : DECODED_LEAST;
-	return wire_walk(&job->headers, text->data, text->length, memory, &job->batch, error);
+	result = wire_walk(&job->headers, text->data, text->length, memory, &job->batch, error);
+	// Short records take several times their text.
+	job->decoded_bytes = job->batch.arena.used_bytes > DECODED_LEAST ? job->batch.arena.used_bytes : DECODED_LEAST;
+	return result;
 }
 
 static void job_hand_on(struct ingest *ingest, struct ingest_job *job)

@@ -10,7 +10,7 @@
 #include "lake/wire.h"
 
 enum {
-	INGEST_DECODED_BYTES_MAX = 24 << 20, // of inflated text, waiting for the writer; one batch may always
+	INGEST_DECODED_BYTES_MAX = 40 << 20, // of decoded batches, waiting for the writer; one may always
 	INGEST_GATHERED_BYTES = INGEST_DECODED_BYTES_MAX / 2, // these are written whether more may come or not
 	INGEST_TASKS_MAX = 8,
 };
@@ -21,7 +21,7 @@ struct ingest_job {
 	const struct server_request *request;
 	struct wire_headers headers;
 	struct lake_batch batch;
-	size_t text_bytes, decoded_bytes; // inflated; what it counts for in the queue
+	size_t text_bytes, decoded_bytes; // inflated; in memory, what it counts for in the queue
 };
 
 struct ingest_queue {

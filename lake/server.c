@@ -46,6 +46,11 @@ void server_wake(struct server *server, struct server_reply *reply, bool returne
 		abort();
 }
 
+size_t server_bodies_bytes(const struct server *server)
+{
+	return server->bodies_reserved;
+}
+
 void server_notify(struct server *server)
 {
 	__atomic_store_n(&server->notified, true, __ATOMIC_RELAXED);

@@ -121,6 +121,9 @@ int server_reply_events(struct server_reply *reply, server_events_fn *events, vo
 // One event. id and name may be NULL; data is one line or several, without NUL.
 int server_reply_event(struct server_reply *reply, const char *id, const char *name, const char *data, size_t length);
 
+// Bytes of all bodies that were let in and are not answered yet, whether they have come or not. In admit() only.
+size_t server_bodies_bytes(const struct server *server);
+
 // Something new is in the store. From any thread; cheap.
 void server_notify(struct server *server);
 

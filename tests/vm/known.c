@@ -18,6 +18,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/utsname.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -25,7 +26,15 @@
 #define RECORDS "/tmp/known.ndjson"
 #define TRUTH "/tmp/known.truth"
 
-enum { CODES = 60, ENDS = CODES + 6, WAITS = 5, TRIES = 12, WAIT_MS = 3000, TOUCHED_BYTES = 24 << 20, LINE_BYTES = 1 << 20 };
+enum {
+	CODES = 60,
+	ENDS = CODES + 6,
+	WAITS = 5,
+	TRIES = 12,
+	WAIT_MS = 3000,
+	TOUCHED_BYTES = 24 << 20,
+	LINE_BYTES = 1 << 20
+};
 
 // A process ends a few instructions after it may be waited for, and a guest's CPU can stand still in any of them: few are
 // further off than the first, none further than the second.
@@ -107,7 +116,7 @@ static void end_memory(int bytes)
 
 static void wait_timer(int milliseconds)
 {
-	struct timespec left = { milliseconds / 1000, milliseconds % 1000 * 1000000 };
+	struct timespec left = {milliseconds / 1000, milliseconds % 1000 * 1000000};
 
 	while (nanosleep(&left, &left) && errno == EINTR)
 		;
@@ -187,10 +196,10 @@ static int child_waits(void)
 		void (*body)(int);
 		const char *name;
 	} waits[WAITS] = {
-		{ wait_timer, "timer" }, { wait_pipe, "pipe" }, { wait_socket, "socket" },
-		{ wait_lock, "lock" },	 { wait_child, "child" },
+		{wait_timer, "timer"}, {wait_pipe, "pipe"},   {wait_socket, "socket"},
+		{wait_lock, "lock"},   {wait_child, "child"},
 	};
-	struct timespec left = { WAIT_MS / 1000, 0 };
+	struct timespec left = {WAIT_MS / 1000, 0};
 	FILE *truth = truth_begin();
 	pid_t pids[WAITS];
 
@@ -208,7 +217,7 @@ static int child_waits(void)
 
 static int child_ends(void)
 {
-	static const int signals[] = { SIGKILL, SIGTERM, SIGSEGV, SIGABRT };
+	static const int signals[] = {SIGKILL, SIGTERM, SIGSEGV, SIGABRT};
 	FILE *truth = truth_begin();
 
 	for (int code = 0; code < CODES; code++)
@@ -258,6 +267,18 @@ static bool within(const char *line, pid_t pid, const char *name, int64_t least,
 	return false;
 }
 
+// What tells the system call of a sleeping task, the helper bpf_task_pt_regs, came with Linux 5.15.
+static const char *wait_told(const char *wait)
+{
+	struct utsname kernel;
+	int major, minor;
+
+	uname(&kernel);
+	if (sscanf(kernel.release, "%d.%d", &major, &minor) != 2)
+		die("uname");
+	return major < 5 || (major == 5 && minor < 15) ? "other" : wait;
+}
+
 // Counts the looks too: emulated, one look costs the collector so much that the next may come too late.
 static bool waited(const char *line, pid_t pid, const char *wait, int64_t *looks)
 {
@@ -267,7 +288,7 @@ static bool waited(const char *line, pid_t pid, const char *wait, int64_t *looks
 	if (!number(line, "blocked_samples", &samples) || !samples)
 		return true;
 	*looks += samples;
-	if (blocked && number(blocked, wait, &value) && value >= WAIT_MS / 2 * 1000000ll)
+	if (blocked && number(blocked, wait_told(wait), &value) && value >= WAIT_MS / 2 * 1000000ll)
 		return true;
 	printf("pid %d: did not wait for %s: %s", pid, wait, line);
 	return false;
@@ -307,9 +328,11 @@ static void look_at(struct sight *sight, const char *line, const struct known *k
 	sight->right &= equal(line, pid, "exit_code", known->code) & equal(line, pid, "signal", known->signal);
 	sight->right &= within(line, pid, "cpu_ns", known->cpu_ns - CPU_WORST_NS, known->cpu_ns + CPU_WORST_NS);
 	// Kernels from 6.2 to 6.15 leave some pages of each CPU out; too few to tell are unknown, not 0.
-	sight->right &= strstr(line, "\"peak_rss_bytes\":null") ? !known->peak_bytes :
-		      within(line, pid, "peak_rss_bytes", known->peak_bytes ? known->peak_bytes - (2 << 20) : 4096,
-			     known->peak_bytes + (64 << 20));
+	sight->right &=
+		strstr(line, "\"peak_rss_bytes\":null")
+			? !known->peak_bytes
+			: within(line, pid, "peak_rss_bytes", known->peak_bytes ? known->peak_bytes - (2 << 20) : 4096,
+				 known->peak_bytes + (64 << 20));
 	sight->right &= known->wait[0] == '-' || waited(line, pid, known->wait, &sight->looks);
 	if (!number(line, "cpu_ns", &difference))
 		return;
@@ -323,13 +346,13 @@ static struct sight compare(void)
 {
 	static char line[LINE_BYTES];
 	FILE *truth = fopen(TRUTH, "re"), *records = fopen(RECORDS, "re");
-	struct sight sight = { .right = true };
+	struct sight sight = {.right = true};
 	struct known known;
 
 	if (!truth || !records)
 		die(RECORDS);
-	while (fscanf(truth, "%d %d %d %" SCNd64 " %" SCNd64 " %15s", &known.pid, &known.code, &known.signal, &known.cpu_ns,
-		      &known.peak_bytes, known.wait) == 6) {
+	while (fscanf(truth, "%d %d %d %" SCNd64 " %" SCNd64 " %15s", &known.pid, &known.code, &known.signal,
+		      &known.cpu_ns, &known.peak_bytes, known.wait) == 6) {
 		char key[32];
 		int found = 0;
 
@@ -377,8 +400,11 @@ int main(int argc, char **argv)
 		record(argv[1], argv[0], "waits");
 		waits_seen = compare();
 	} while (waits_seen.right && !waits_seen.looks && ++tries < TRIES);
-	printf("%d processes, CPU time within %" PRId64 " us of wait4's, %d of them beyond 2 ms; %" PRId64 " looks at %d waits\n",
+	printf("%d processes, CPU time within %" PRId64 " us of wait4's, %d of them beyond 2 ms; %" PRId64
+	       " looks at %d waits\n",
 	       ends_seen.known, ends_seen.worst_ns / 1000, ends_seen.unusual, waits_seen.looks, waits_seen.known);
 	return ends_seen.right && ends_seen.known == ENDS && ends_seen.unusual <= CPU_UNUSUAL && waits_seen.right &&
-			       waits_seen.known == WAITS && waits_seen.looks ? 0 : 1;
+			       waits_seen.known == WAITS && waits_seen.looks
+		       ? 0
+		       : 1;
 }

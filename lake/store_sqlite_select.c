@@ -241,8 +241,8 @@ static void put_ids(struct select *select, const struct source *source, const st
 		buf_append_char(sql, '(');
 		if (!top_zones_put(select->reader, sql, no, (unsigned)query->sort, select->threshold))
 			buf_append_string(sql, "VALUES(-1000)");
-		buf_printf(sql, ") z CROSS JOIN processes_%llu p ON p.id>=z.column1 AND p.id<z.column1+%d", no,
-			   TOP_ZONE_ROWS);
+		buf_printf(sql, ") z CROSS JOIN processes_%llu p NOT INDEXED ON p.id>=z.column1 AND p.id<z.column1+%d",
+			   no, TOP_ZONE_ROWS);
 	} else {
 		buf_printf(sql, "processes_%llu p", no);
 	}

@@ -18,8 +18,8 @@ enum {
 	WAITING_MAX = 2048, // batches
 	WAITING_BYTES_MAX = 32 << 20, // of encoded bodies
 	BODIES_BYTES_MAX = 48 << 20, // of these and of those that are still on their way
-	DECODED_LEAST = 128 * 1024, // what even a small one takes once it is decoded
-	SPARE_BATCHES = 256,
+	DECODED_LEAST = 64 * 1024, // what even a small one takes once it is decoded
+	SPARE_BATCHES = 64,
 	SPARE_BYTES_MAX = 256 * 1024,
 };
 static const size_t THREAD_STACK_BYTES = 1 << 20;

@@ -10,7 +10,7 @@
 #include "lake/wire.h"
 
 enum {
-	INGEST_DECODED_BYTES_MAX = 40 << 20, // of decoded batches, waiting for the writer; one may always
+	INGEST_DECODED_BYTES_MAX = 24 << 20, // of decoded batches, waiting for the writer; one may always
 	INGEST_GATHERED_BYTES = INGEST_DECODED_BYTES_MAX / 2, // these are written whether more may come or not
 	INGEST_TASKS_MAX = 8,
 };

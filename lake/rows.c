@@ -12,7 +12,7 @@
 
 #include "core/base/utf8.h"
 
-enum { BLOCK_SIZE = 256 * 1024, POOL_BLOCKS = 64 };
+enum { BLOCK_SIZE = 64 * 1024, POOL_BLOCKS = 256 };
 enum { TEXT_SLOTS = 4096, ID_SLOTS = 1024, CGROUP_SLOTS = 256, INTERN_MAX = 256 };
 
 static struct arena_pool pool = ARENA_POOL(POOL_BLOCKS); // of all batches
